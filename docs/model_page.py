@@ -21,7 +21,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.groups import AFTER, COMMITS, IN_TRANSACTION, OFFSETS, GroupAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model import predict_cached
-from kafka_chaos.reference_model.compare import FAULT_SETS, LANES, RULES, UNCLEAN, Change, Cluster, compare
+from kafka_chaos.reference_model.compare import FAULT_SETS, LANES, RULES, UNCLEAN_RULE, Change, Cluster, compare
 from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import INVARIANTS, STEP_INVARIANTS, Exploration, explore
 from kafka_chaos.reference_model.groups import anomalies as group_anomalies
@@ -133,7 +133,7 @@ def _template() -> Template:
         "upgrades": upgrades,
         "cut_then_kill": CUT_THEN_KILL,
         "modules": modules,
-        "release_rules": (*(name for name, _ in RULES[1:]), UNCLEAN),
+        "release_rules": (*(name for name, _ in RULES[1:]), UNCLEAN_RULE),
         "transactions": SimpleNamespace(
             CHECKS=transaction_anomalies.CHECKS, BROKEN=TRANSACTIONS_WITHOUT, rows=transaction_rows, late_end=late_end
         ),

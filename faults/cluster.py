@@ -13,12 +13,12 @@ PartitionId = tuple[str, int]
 
 CLIENT_PORT = 9094  # the port of every broker's listener for clients on this machine, which the engine publishes
 NETWORK_PORT = 9095  # the port of every broker's listener for clients in containers of the cluster's network
-HARNESS = "kafka-chaos"  # the `client.id` of the harness's own requests, by which it observes the cluster
+HARNESS_CLIENT_ID = "kafka-chaos"  # the `client.id` of the harness's own requests, by which it observes the cluster
 
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """Who leads a partition (None: nobody) and since which leader epoch; its replicas, preferred leader first."""
+    """A partition's leader (None: nobody leads), leader epoch, replicas with the preferred leader first, and ISR."""
 
     leader: int | None
     leader_epoch: int
@@ -253,7 +253,7 @@ class ClusterControl(Protocol):
         """Remove ZooKeeper's znode `/controller`, and wait a while for the next election."""
 
     def leadership(self) -> Mapping[PartitionId, Leadership]:
-        """By partition, the newest leadership that any broker tells clients; Kafka's own topics are included."""
+        """For each partition, Kafka's own included, the newest leadership that any broker tells clients."""
 
     def transfer(self, heirs: Mapping[PartitionId, int]) -> None:
         """Make each partition prefer its heir, elect the preferred leaders, and wait a while for them to lead."""

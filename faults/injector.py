@@ -114,7 +114,7 @@ class Injector:
         self._count = 0
         self._occurrences: list[Occurrence] = []
         self._changing: defaultdict[tuple[str, bool], threading.RLock] = defaultdict(threading.RLock)
-        """Locks by node and `Fault.ends_with_process`: each is held while a fault with that flag changes the node."""
+        """For each node and `Fault.ends_with_process`: the lock that faults with this value hold to change the node."""
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -236,11 +236,11 @@ class Injector:
                 return None
 
     def _await_beginning(self, occurrence: Occurrence, stopped: threading.Event) -> bool:
-        """Wait until the fault can begin or `ROLE_TIMEOUT` seconds have passed; False if it was `stopped` before."""
+        """Wait until the fault can begin, at most `ROLE_TIMEOUT` seconds. False if `stopped` is set before that."""
         deadline = time.monotonic() + ROLE_TIMEOUT
         while not occurrence.fault.can_begin(self._cluster, occurrence.nodes):
             if time.monotonic() > deadline:
-                return True
+                return True  # The fault is injected anyway, and its proof says if that had any effect.
             if stopped.wait(_ROLE_INTERVAL):
                 return False
         return True
@@ -263,7 +263,7 @@ class Injector:
                     if other.injected_at is not None and not other.ended:
                         other.fault.inject(self._cluster, other.nodes)
                         if not other.proven:
-                            # Its times count from now on.
+                            # Its duration and its time of effect count from now on.
                             other.injected_at, other.applied_ns = time.monotonic(), time.monotonic_ns()
 
     def _await_proof(self, occurrence: Occurrence, stopped: threading.Event) -> Proof:

@@ -43,7 +43,7 @@ class FaultKindError(EnvironmentFailure):
 @cache
 def fault_kinds() -> Mapping[str, type[Fault]]:
     """The classes of all installed fault kinds by name, this project's own first; raises `FaultKindError`."""
-    entries = {kind.kind: EntryPoint(kind.kind, f"{kind.__module__}:{kind.__name__}", GROUP) for kind in _own()}
+    entries = {kind.kind: EntryPoint(kind.kind, f"{kind.__module__}:{kind.__name__}", GROUP) for kind in _own_kinds()}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         # An older editable installation still has this project's own kinds as entry points.
         if entry.name in entries and entry.value.startswith(f"{GROUP}."):
@@ -56,7 +56,7 @@ def fault_kinds() -> Mapping[str, type[Fault]]:
     return {name: _load(entry) for name, entry in entries.items()}
 
 
-def _own() -> list[type[Fault]]:
+def _own_kinds() -> list[type[Fault]]:
     """The kinds of this project in the order of their names: classes with a `kind`, in modules of a family's folder."""
     modules = [info.name for info in walk_packages(faults.__path__, f"{GROUP}.") if info.name.count(".") == _DEPTH]
     classes = [value for name in modules for value in vars(import_module(name)).values() if isinstance(value, type)]

@@ -94,7 +94,7 @@ RULES: tuple[tuple[str, Cluster], ...] = (
 )
 """The rules in the order in which Kafka got them, each with a cluster that has this rule and all rules before it."""
 
-UNCLEAN = "KAFKA-12670: unclean.leader.election.enable has an effect in KRaft mode (since 3.9)"
+UNCLEAN_RULE = "KAFKA-12670: unclean.leader.election.enable has an effect in KRaft mode (since 3.9)"
 """Not one of `RULES`, since its place in their order depends on the mode: with ZooKeeper, every version has it."""
 
 NEW_CLUSTERS_ONLY = (
@@ -222,13 +222,13 @@ def _changes(name: str, lane: Lane, before: Cluster, after: Cluster, predict: Pr
 def _path(before: Cluster, after: Cluster) -> Iterator[tuple[str, Cluster]]:
     """The rules that change from one cluster to the other, in order, each with a cluster on which it has changed."""
     if before.elects_uncleanly != after.elects_uncleanly:
-        # With ZooKeeper, a cluster of this version has the same rules except `UNCLEAN`.
+        # With ZooKeeper, a cluster of this version has the same rules except `UNCLEAN_RULE`.
         if after.elects_uncleanly:
-            yield UNCLEAN, replace(before, mode=ZOOKEEPER)
+            yield UNCLEAN_RULE, replace(before, mode=ZOOKEEPER)
             yield from _path(replace(before, mode=ZOOKEEPER), after)
         else:
             yield from _path(before, replace(after, mode=ZOOKEEPER))
-            yield UNCLEAN, after
+            yield UNCLEAN_RULE, after
         return
     stages = [cluster.rules for _, cluster in RULES]
     first, last = stages.index(before.rules), stages.index(after.rules)

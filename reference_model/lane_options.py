@@ -28,9 +28,9 @@ _WITHOUT_OPTION = (
 """The keys of a lane for which `lane_options` makes no option by default."""
 _GROUP_OPTIONS = {"protocol": "group_protocol"}
 _GROUP_OPTIONS |= {key: key for key in ("commits", "assignor", "static", "members", "crashes")}
-"""By key of a `Group`, its option, which goes only with --group or --loop."""
+"""The option for each key of a `Group`; these options go only with --group or --loop."""
 _TRANSACTION_OPTIONS = {"size": "transaction_size", "producers": "producers"}
-"""By key of `Transactional`, its option."""
+"""The option for each key of `Transactional`."""
 
 
 def split_list(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ def fault_kinds(context: click.Context, option: click.Parameter, values: tuple[s
     return kinds
 
 
-_faults = click.option(
+_faults_option = click.option(
     "--faults",
     multiple=True,
     metavar="KIND[,KIND…]",
@@ -91,11 +91,11 @@ def lane_options(
 ) -> Callable[[Command], Command]:
     """A decorator that adds to a command `--faults` and the options for the lane's topic, producers and cluster.
 
-    Keys in `added` get an option despite `_WITHOUT_OPTION`, keys in `left_out` none. `replaced`: for `_option`, by key.
+    Keys in `added` get an option despite `_WITHOUT_OPTION`, keys in `left_out` none. `replaced`: by key, see `_option`.
     """
     names = [field.name for field in fields(Lane)]
     keys = [name for name in names if name not in (*_WITHOUT_OPTION, *left_out) or name in added]
-    return _all_of(*(_option(Lane, key, **replaced.get(key, {})) for key in keys), _faults)
+    return _all_of(*(_option(Lane, key, **replaced.get(key, {})) for key in keys), _faults_option)
 
 
 settings_options = _all_of(

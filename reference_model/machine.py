@@ -22,8 +22,8 @@ AnomalyKind = TypeVar("AnomalyKind", bound=Hashable)
 AskedKind = TypeVar("AskedKind", covariant=True)
 
 Story = tuple[str, ...]
-DEFECT_STATES = 200_000
-"""The bound of a search with a known defect. It may end early: only what it finds is reported."""
+MOST_DEFECT_STATES = 200_000
+"""The most states that a search with a known defect may reach. It may end early: only what it finds is reported."""
 
 
 class Question(Hashable, Protocol[AskedSetup, AskedKind]):
@@ -132,5 +132,5 @@ class Machine(Generic[Setup, State, Action, End, AnomalyKind]):
 
     def stories(self, wanted: Set[AnomalyKind], setup: Setup) -> dict[AnomalyKind, Story]:
         """The stories to those wanted anomalies that a defect makes reachable in one scope."""
-        search, nearest = self.search(wanted, setup, Budget(DEFECT_STATES))
+        search, nearest = self.search(wanted, setup, Budget(MOST_DEFECT_STATES))
         return {anomaly: self.tell(search.path(state), setup) for anomaly, state in nearest.items()}

@@ -56,7 +56,7 @@ class Bound:
 def bounds_of(
     lane: Lane, timings: Timings, kinds: Iterable[str], *, followers_hang: bool = True
 ) -> Mapping[RecoveryAnomaly, Bound]:
-    """By anomaly, the bound of a lane during and after faults of these kinds; none where a time-out is not known.
+    """A lane's bound for each anomaly, during and after faults of these kinds; none where a time-out is not known.
 
     `followers_hang`: whether these faults may keep a follower from fetching.
     """
@@ -87,7 +87,7 @@ def bounds_of(
     if group is not None:
         parts_of[RecoveryAnomaly.GROUP_NOT_STABLE] = failover + fetch + find_leader + transaction + _rebalance(group)
     if lane.share is not None:
-        # A record that a member has acquired comes back when its lock ends. The next one may be gone, too: two locks.
+        # A member's acquired record is available again when its lock ends. The next member may be gone, too: two locks.
         share: Parts = (("lock", lane.share.lock_ms), ("session of a member", SHARE_SESSION_MS))
         parts_of[RecoveryAnomaly.SHARE_STALLED] = consuming + share + share
     if lane.transactional is not None:

@@ -44,7 +44,7 @@ class Budget:
         self.reason = ""
         self.label = ""
         self._progress, self._interval = progress, interval
-        self._ended = self._running = self._checks = 0  # States of ended searches and of this one; calls of `must_end`.
+        self._ended = self._running = self._checks = 0  # States of ended searches and of the one running; checks made.
         self._started = self._reported = time.monotonic()
 
     @property
@@ -99,8 +99,8 @@ def tell_progress(budget: Budget) -> None:
 
 @dataclass(slots=True)
 class Search(Generic[State]):
-    """The result of a search: `parents` maps each state to the one it was first reached from; `seconds` is the
-    time on the clock, `cpu_seconds` that of the processor."""
+    """The result of a search: `parents` maps each state to the one it was first reached from; `depth` is the most steps
+    to a state; `seconds` is the time on the clock, `cpu_seconds` that of the processor."""
 
     parents: dict[State, State | None]
     complete: bool

@@ -14,7 +14,7 @@ from kafka_chaos.faults.machine import why_not_here
 
 MOST_SECONDS = 1800
 """Half of what brokers of Kafka 4 tolerate: they refuse records from more than an hour ahead of their own clock."""
-_LEAST_SHOWN = 0.05  # the smallest move of a clock that counts as shown, in seconds
+_LEAST_PROVEN = 0.05  # seconds: a smaller move of a clock proves nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class MovedClock(Fault):
     # `counts_as` stays None: neither leadership nor acknowledgements depend on wall clocks. A leader whose clock jumps
     # may take a follower for slow, but the model lets that happen without any fault.
     needs_clock: ClassVar[bool] = True
-    # A moved clock outlives its process, but faults with this flag need not wait for those that end or start processes.
+    # True although a moved clock outlives its process: so this fault need not wait for those that end or start it.
     ends_with_process: ClassVar[bool] = True
 
     @staticmethod
@@ -62,11 +62,11 @@ class MovedClock(Fault):
             return Proof(took_effect=False, reason="its process does not run, or its clock was not moved")
         ahead, wanted, own_shift = reading["ahead"], reading["by_all_shifts"], reading["by_this_shift"]
         evidence = {"ahead": round(ahead, 3)}
-        if abs(own_shift) < _LEAST_SHOWN:
+        if abs(own_shift) < _LEAST_PROVEN:
             return Proof(took_effect=False, evidence=evidence, reason="its clock has hardly moved yet")
         # The process follows a drift once a second, so it may lag behind. But its clock has to be nearer to
         # where all shifts together want it than to where the other shifts alone would have it.
-        tolerance = _LEAST_SHOWN + abs(own_shift) / 5
+        tolerance = _LEAST_PROVEN + abs(own_shift) / 5
         without_own = wanted - own_shift
         if abs(ahead - wanted) > tolerance or 2 * abs(ahead - without_own) < abs(own_shift):
             reason = f"its process's clock is {ahead:+.2f} s off, not {wanted:+.2f} s"

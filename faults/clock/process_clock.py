@@ -108,11 +108,11 @@ class Clock(ClockControl):
             self._drift_is_over.set()
             self._drifting = None
 
-    def _drift(self, ended: threading.Event) -> None:
-        while not ended.wait(_DRIFT_INTERVAL):
+    def _drift(self, is_over: threading.Event) -> None:
+        while not is_over.wait(_DRIFT_INTERVAL):
             with self._lock:
                 try:
-                    if not ended.is_set():
+                    if not is_over.is_set():
                         self._write()
                 except Exception as error:  # noqa: BLE001 - raised by the next `reading`
                     self._failure = f"its clock drifts no more: {error}"

@@ -20,8 +20,8 @@ from kafka_chaos.faults.machine import why_not_here
 
 _SENDER = re.compile(r"clients|brokers|controller|controllers|(?:broker|controller):(?P<number>\d+)")
 _SENDERS = "clients, brokers, broker:ID, controller, controllers or controller:NUMBER"
-_SHOWN_IDS = 5  # the number of correlation ids that a description names
-_KEYS_OF_KINDS = ("seconds", "kbit_per_second", "error", "byte")  # that only some kinds have; all are fields of `Rule`
+_MOST_SHOWN_IDS = 5  # correlation ids that a description names
+_KEYS_OF_KINDS = ("seconds", "kbit_per_second", "error", "byte")  # keys of some kinds, and fields of `Rule`
 
 
 def why_no_links() -> str | None:
@@ -58,7 +58,7 @@ class OnFrames(Fault):
     # To clients and other nodes, late or lost requests and responses look as if the broker was cut off from them.
     counts_as: ClassVar[str] = "partition"
     needs_links: ClassVar[bool] = True
-    # The rules outlive the process, but faults with this flag need not wait for those that end or start processes.
+    # True although the rules outlive the process: so this fault need not wait for those that end or start it.
     ends_with_process: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -102,7 +102,7 @@ class OnFrames(Fault):
         """How many frames the fault took, what happened to them, and the correlation ids of the first frames."""
         told = evidence["told"]
         apis = " and ".join(sorted({frame["api"] for frame in told}))
-        ids = [str(frame["correlation_id"]) for frame in told[:_SHOWN_IDS]]
+        ids = [str(frame["correlation_id"]) for frame in told[:_MOST_SHOWN_IDS]]
         more = ", …" if evidence["frames"] > len(ids) else ""
         frames = counted(evidence["frames"], f"{apis} {evidence['side']}")
         return f"{frames} {evidence['fate']}, correlation ids {', '.join(ids)}{more}"
@@ -289,4 +289,4 @@ class Stale(OnFrames):
 
 
 FATES = {kind.kind: kind.fate for kind in (Alter, Answer, Cut, Delay, Drop, Hold, Rate, Repeat, Stale)}
-"""By the name of a kind, what happens to the frames that its faults take."""
+"""What happens to the frames that a fault takes, for each kind by its name."""

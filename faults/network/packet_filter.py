@@ -43,7 +43,7 @@ class Rules:
             lines += [f":{chain} - [0:0]", *(f"-A {chain} {' '.join(rule)}" for rule in rules)]
             lines.append(f"-I {hook} -j {chain}")
         document = "\n".join([*lines, "COMMIT", ""])
-        check = f"iptables -w -C {first} -j {self._chain(first)} 2>/dev/null"  # succeeds if they are installed
+        check = f"iptables -w -C {first} -j {self._chain(first)} 2>/dev/null"  # succeeds if the rules are there
         _run(node, f"{check} || iptables-restore -w --noflush <<'END'\n{document}END\n")
 
     def remove(self, node: NodeControl) -> None:
@@ -122,7 +122,7 @@ def chain_name(fault: object) -> str:
 
 
 def counted_packets(evidence: Mapping[str, object]) -> str:
-    """`1,234 packets`, out of the evidence of `matched`."""
+    """The number of packets in the evidence of `matched`, as text such as `1,234 packets`."""
     packets = evidence["packets"]
     assert isinstance(packets, Mapping)
     return counted(sum(packets.values()), "packet")

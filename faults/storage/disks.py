@@ -10,7 +10,7 @@ from kafka_chaos.contract.command.errors import UsageFailure, counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, DiskControl, NodeControl
 from kafka_chaos.faults.fault import DOWN, Appearance, Fault, Nodes, Pattern, Proof, at_once
 from kafka_chaos.faults.machine import why_not_here
-from kafka_chaos.faults.storage.log_files import SHOWN
+from kafka_chaos.faults.storage.log_files import MOST_SHOWN
 
 _TOOLS = ("mkfs.ext4", "mount", "umount", "losetup")
 _FIRST_OF_SIGNALS = 128  # an exit code from here on says that a signal ended the process
@@ -179,13 +179,13 @@ class FailingSegment(FailsWrites):
         writable = [name for name, refuses in refused.items() if not refuses]
         if not refused:
             return Proof(False, evidence, "it has no such segment")
-        return Proof(not writable, evidence, f"{first_of(writable, SHOWN)} can be written to")
+        return Proof(not writable, evidence, f"{first_of(writable, MOST_SHOWN)} can be written to")
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """Which files refused writes, and what became of the broker."""
         files = evidence["files"]
-        refusals = f"writes to {counted(len(files), 'file')} refused: {first_of(files, SHOWN)}"
+        refusals = f"writes to {counted(len(files), 'file')} refused: {first_of(files, MOST_SHOWN)}"
         return f"{refusals}; {_described_state(evidence)}"
 
 

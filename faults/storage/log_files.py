@@ -18,7 +18,7 @@ from kafka_chaos.faults.fault import DOWN, Appearance, Fault, Pattern, Proof
 Sizes = Mapping[str, int]
 """Bytes by path, inside a container."""
 
-SHOWN = 3  # the number of files that a message names
+MOST_SHOWN = 3  # files that a message names
 _SHELL_FUNCTIONS = package_text(__package__, "log_files.sh")
 _BYTES = b"kafka-chaos was "
 """The bytes that `corrupted-segment` writes. They damage a batch anywhere in it: a checksum covers all but the first 17
@@ -29,7 +29,7 @@ bytes (12 in formats 0 and 1), and among these is the batch's length, which then
 class OnLogFiles(Fault):
     """A fault that kills a broker, and removes or changes files of its log directories."""
 
-    # A kill loses no record either. Kinds that change records override this.
+    # Like a kill, the fault loses no record. Kinds that change records override this.
     counts_as: ClassVar[str] = "kill"
     holds: ClassVar[str] = DOWN
     only_brokers: ClassVar[bool] = True
@@ -56,7 +56,7 @@ class OnLogFiles(Fault):
         files = evidence["files"]
         lost = sum(before - (now or 0) for before, now in files.values())
         names = [path.removeprefix("/") for path in files]
-        return f"{lost:,} bytes of {counted(len(files), 'file')} gone: {first_of(names, SHOWN)}"
+        return f"{lost:,} bytes of {counted(len(files), 'file')} gone: {first_of(names, MOST_SHOWN)}"
 
     def _size_after(self, size: int) -> int | None:
         """The size after the fault of a file whose size was `size`; None: the file is removed."""
@@ -68,20 +68,20 @@ class OnLogFiles(Fault):
             return Proof(False, {}, "the process still runs")
         if not before:
             return Proof(False, {}, "there was no such file, or the broker had ended before the fault")
-        return self._files_changed(node, before)
+        return self._change_proof(node, before)
 
-    def _files_changed(self, node: NodeControl, before: Sizes) -> Proof:
-        """Whether each file, as Docker sees it, has the size that the fault leaves, or is gone if it leaves none."""
+    def _change_proof(self, node: NodeControl, before: Sizes) -> Proof:
+        """The proof that each file has the size that the fault leaves (`_size_after`), by what Docker sees of it."""
         files = {path: (size, inside_of(node).file_size(path)) for path, size in before.items()}
         unchanged = [path for path, (size, now) in files.items() if now != self._size_after(size)]
-        return Proof(not unchanged, {"files": files}, f"still there: {first_of(unchanged, SHOWN)}")
+        return Proof(not unchanged, {"files": files}, f"still there: {first_of(unchanged, MOST_SHOWN)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostCheckpoint(OnLogFiles):
-    """Kill the brokers, and remove all checkpoints of their log directories: high watermarks, recovery points, log
-    starts, the cleaner's, and every partition's leader epochs. Brokers recover from their segments, which hold all
-    records. Its proof: each process is gone, and so are the files, which the fault had listed."""
+    """Kill the brokers, and remove all checkpoints of their log directories: of high watermarks, recovery points, log
+    starts, the cleaner's progress, and each partition's leader epochs. Brokers recover from their segments, which hold
+    all records. Its proof: each process is gone, and so are the files, which the fault had listed."""
 
     kind: ClassVar[str] = "lost-checkpoint"
     appearance: ClassVar[Appearance] = Appearance("#6d4c1f", "#cfa56b", Pattern.DOTS)
@@ -158,10 +158,10 @@ done
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
         """The files, each with the position of the new bytes."""
         files = [f"{path.removeprefix('/')} at {position}" for path, position in evidence["files"].items()]
-        return f"bytes of {counted(len(files), 'file')} overwritten: {first_of(files, SHOWN)}"
+        return f"bytes of {counted(len(files), 'file')} overwritten: {first_of(files, MOST_SHOWN)}"
 
-    def _files_changed(self, node: NodeControl, before: Sizes) -> Proof:
-        """Whether the files have the new bytes, and their former sizes."""
+    def _change_proof(self, node: NodeControl, before: Sizes) -> Proof:
+        """The proof that the files have the new bytes, and their former sizes."""
         positions = {path: max(0, size - self.bytes) for path, size in before.items()}
         inside = inside_of(node)
         unchanged = [
@@ -169,4 +169,4 @@ done
             for path, position in positions.items()
             if inside.file_size(path) != before[path] or inside.read_at(path, position, len(_BYTES)) != _BYTES
         ]
-        return Proof(not unchanged, {"files": positions}, f"not overwritten: {first_of(unchanged, SHOWN)}")
+        return Proof(not unchanged, {"files": positions}, f"not overwritten: {first_of(unchanged, MOST_SHOWN)}")

@@ -14,14 +14,14 @@ from annotated_types import Interval, MinLen
 from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of, topics_of
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, PlannedCluster, Proof
-from kafka_chaos.faults.storage.log_files import SHOWN
+from kafka_chaos.faults.storage.log_files import MOST_SHOWN
 
 REMOTE_STORE = "/var/lib/kafka-remote"
 """The path in brokers' containers of the volume that is their remote store, if the cluster has tiered storage."""
 Operation = Literal["copy", "fetch", "delete"]
 Operations = Annotated[tuple[Operation, ...], MinLen(1)]
 ALL_OPERATIONS: tuple[Operation, ...] = ("copy", "fetch", "delete")
-SEGMENTS = f"{REMOTE_STORE}/segments"
+SEGMENTS = f"{REMOTE_STORE}/segments"  # has a folder for each partition
 # Removes the oldest segment of each partition of the topics that are its arguments, and prints the segments' paths.
 _LOSE = f"""
 for topic; do
@@ -160,11 +160,11 @@ class LostRemoteSegment(OnRemoteStore):
         """Whether there were segments, and the Docker engine sees none of them in the store."""
         lost, first = self._noted(cluster).get("lost", []), nodes[0]
         remaining = [path for path in lost if inside_of(first).file_size(path) is not None]
-        reason = f"still there: {first_of(remaining, SHOWN)}" if lost else "no segment was in the remote store"
+        reason = f"still there: {first_of(remaining, MOST_SHOWN)}" if lost else "no segment was in the remote store"
         return Proof(bool(lost) and not remaining, {node.name: {"segments": lost} for node in nodes}, reason)
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
         """How many segments are gone, with the names of some: partition, first offset, last offset and an id."""
         names = [path.removeprefix(f"{SEGMENTS}/") for path in evidence["segments"]]
-        return f"{counted(len(names), 'segment')} gone: {first_of(names, SHOWN)}"
+        return f"{counted(len(names), 'segment')} gone: {first_of(names, MOST_SHOWN)}"

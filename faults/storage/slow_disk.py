@@ -16,7 +16,7 @@ from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
 from kafka_chaos.faults.fault import Appearance, Pattern, Proof
 from kafka_chaos.faults.storage.disks import OnDisk, disk_of, why_no_disks
 
-_TIMED_WRITES = 3  # after a first write, which need not wait
+_WRITE_COUNT = 3  # timed writes, after a first write, which need not wait
 _BLKIO = Path("/sys/fs/cgroup/blkio")  # in cgroup version 1
 _CONTROLLERS = Path("/sys/fs/cgroup/cgroup.controllers")  # in cgroup version 2
 _TOOK = re.compile(r", (?P<seconds>[\d.e-]+) s,")  # as in dd's `2048 bytes (2.0 kB) copied, 0.15 s, 13.7 kB/s`
@@ -63,13 +63,13 @@ class SlowDisk(OnDisk):
         if not node.is_running():
             return Proof(False, {}, "its process does not run")
         try:
-            code, output = inside.execute("dd", "if=/dev/zero", f"of={probe}", "bs=512", f"count={_TIMED_WRITES + 1}")
+            code, output = inside.execute("dd", "if=/dev/zero", f"of={probe}", "bs=512", f"count={_WRITE_COUNT + 1}")
         finally:
             inside.execute("rm", "-f", probe)
         took = _TOOK.search(output)
         if code != 0 or took is None:
             return Proof(False, {}, f"nothing could be written: {output.strip()}")
-        seconds = float(took["seconds"]) / _TIMED_WRITES
-        evidence = {"seconds": round(seconds, 4), "writes": _TIMED_WRITES}
+        seconds = float(took["seconds"]) / _WRITE_COUNT
+        evidence = {"seconds": round(seconds, 4), "writes": _WRITE_COUNT}
         # Half of the time that the rate implies is enough, since the limit may let some writes through early.
         return Proof(seconds >= 0.5 / self.writes_per_second, evidence, f"a write took only {seconds:.4f} s on average")

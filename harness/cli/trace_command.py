@@ -44,11 +44,11 @@ def trace_command(
 
     Connections go through relays (links) if a fault acts on single requests, or with `links: true` for the cluster.
     """
-    from kafka_chaos.faults.links.relay.frames import unknown_api
+    from kafka_chaos.faults.links.relay.frames import why_no_api
     from kafka_chaos.harness.report.inputs.trace import read_trace
 
     for api in apis:
-        if (refusal := unknown_api(api)) is not None:
+        if (refusal := why_no_api(api)) is not None:
             raise UsageFailure(f"--api: {refusal}")
     selected = [
         traced

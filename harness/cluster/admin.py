@@ -24,7 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.configuration import config_text
-from kafka_chaos.faults.cluster import HARNESS
+from kafka_chaos.faults.cluster import HARNESS_CLIENT_ID
 from kafka_chaos.harness.signals import new_client, signals_held_back
 
 METADATA_TIMEOUT = 2.0  # seconds
@@ -63,7 +63,7 @@ class ClusterAdmin:
         self._refusal = ""
         self._settings = {
             "bootstrap.servers": bootstrap_servers,
-            "client.id": HARNESS,
+            "client.id": HARNESS_CLIENT_ID,
             "socket.timeout.ms": 30_000,
             # Brokers are down on purpose: reconnect at once when they are back, without a log line.
             "reconnect.backoff.max.ms": 250,

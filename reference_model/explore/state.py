@@ -67,7 +67,7 @@ class Pair(NamedTuple):
     `follows`: the first counts the second as its follower. `fetched`: the second's state after its next fetch, or None
     if it gets nothing. `lags`, `may_join_isr`, `holds_next`: the grounds for shrinking and expanding the ISR and for
     advancing the high watermark. `agrees`: the second holds all records below the first's high watermark. `is_prefix`:
-    the follower's log is a prefix of the leader's, if both are in one leader epoch. `logs_match`: they do.
+    the follower's log is a prefix of the leader's, if both are in one leader epoch. `logs_match`: as defined below.
     """
 
     follows: bool

@@ -111,36 +111,36 @@ CHECKS: Mapping[Anomaly, Callable[[Ending], bool]] = {
 class Form(NamedTuple):
     """What a search has to keep of a state, besides the logs, while some anomalies are still searched for.
 
-    `reads`: what consumers have read. `acknowledgements`: which records were acknowledged. `offsets`: the offsets that
-    acknowledgements name. Of these, only acknowledgements to an idempotent producer affect what can happen next. So
+    It may keep what consumers have read, which records were acknowledged, and the offsets that acknowledgements name.
+    Of these, only acknowledgements to an idempotent producer affect what can happen next, and then they are kept. So
     states that are equal in this form lead to the same answers.
     """
 
-    reads: bool
-    acknowledgements: bool
-    offsets: bool
+    keeps_reads: bool
+    keeps_acknowledgements: bool
+    keeps_offsets: bool
 
     @classmethod
     def needed_for(cls, wanted: Set[Anomaly], lane: Lane) -> Form:
         """The form that a search for the `wanted` anomalies needs."""
         about_offsets = wanted & {Anomaly.INCONSISTENT_OFFSET, Anomaly.OFFSET_MISMATCH}
         return cls(
-            reads=bool(wanted & {Anomaly.TRUNCATED_READ, Anomaly.INCONSISTENT_OFFSET}),
-            acknowledgements=lane.idempotence or bool(about_offsets) or Anomaly.LOST_WRITE in wanted,
-            offsets=bool(about_offsets),
+            keeps_reads=bool(wanted & {Anomaly.TRUNCATED_READ, Anomaly.INCONSISTENT_OFFSET}),
+            keeps_acknowledgements=lane.idempotence or bool(about_offsets) or Anomaly.LOST_WRITE in wanted,
+            keeps_offsets=bool(about_offsets),
         )
 
     def reduce(self, state: LaneState) -> LaneState:
         """The state reduced to this form. If acknowledgements do not matter, acknowledged records count as `info`."""
-        if not self.reads and state.reads:
+        if not self.keeps_reads and state.reads:
             state = state._replace(reads=0)
-        if not self.offsets and OK in [record.status for record in state.records]:
-            status = OK if self.acknowledgements else INFO
+        if not self.keeps_offsets and OK in [record.status for record in state.records]:
+            status = OK if self.keeps_acknowledgements else INFO
             reduced = Record(status, 0, NOWHERE)
             records = tuple([reduced if record.status == OK else record for record in state.records])
             state = state._replace(records=records)
         return state
 
 
-WHOLE = Form(reads=True, acknowledgements=True, offsets=True)
+WHOLE = Form(keeps_reads=True, keeps_acknowledgements=True, keeps_offsets=True)
 """The form that keeps everything."""

@@ -59,8 +59,8 @@ SHOWN_BY_LOST_ENTRIES: Mapping[str, Set[Anomaly]] = {
     "1": {Anomaly.TRUNCATED_READ},
     "all": {Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET},
 }
-"""By acks, the anomalies that occur only if an entry gets lost that counts as read. With acks=0 no acknowledgement
-names an offset, so two records at one offset have both been in a log."""
+"""For each `acks`, the anomalies that only occur if an entry is lost that counts as read. With acks=0 no answer names
+an offset, so two records at one offset have both been in a log."""
 
 Load = tuple[int, ...]
 """For each record, the number of times that it may be appended."""
@@ -231,7 +231,7 @@ def appends_in_sequence(state: states.LaneState, lane: Lane) -> Iterator[states.
 
 
 def _with_appended(state: states.LaneState, broker: int, index: int, sent: int) -> states.LaneState:
-    """The state after a broker has appended a request for a record, which has one attempt less left."""
+    """The state after a broker has appended a request for a record; that leaves the record one attempt fewer."""
     replica, record = state.replicas[broker], state.records[index]
     grown = replica.with_log((*replica.log, appended(sent, replica.leader_epoch)))
     return state.with_replica(broker, grown).with_record(index, record._replace(attempts=record.attempts - 1))

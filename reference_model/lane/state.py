@@ -52,9 +52,9 @@ CAN_STRIKE_AS: Mapping[str, Set[str]] = {
     "stop": {"stop"},
     REPEAT: {REPEAT},
 }
-"""By kind of fault, the kinds whose effects it can have (`faults.py`). A power loss may leave the log whole, like a
-kill. A partition may cut the broker off from its clients, like a pause, or not, like a session expiry. A kind comes
-after the kinds whose effects it can have."""
+"""The kinds of faults whose effects each kind can have (`faults.py`). A power loss may leave a log whole, like a kill.
+A partition may cut the broker off from its clients, like a pause, or not, like a session expiry. In the order of this
+mapping, a kind comes after the kinds whose effects it can have."""
 COMPARED_KINDS = (*({kind} for kind in CAN_STRIKE_AS), {"pause", "session-expiry"})
 """Sets of kinds by which `split_abilities` compares two lists of faults. The first list can do all that the second can
 if, for each set, it has at least as many faults that can strike as some kind of the set. The last set is there because
@@ -173,7 +173,7 @@ class LaneState(NamedTuple):
         return isr.high_watermark(0, [len(replica.log) for replica in self.replicas if replica.in_isr])
 
     def representative_replicas(self) -> Iterator[tuple[int, LaneReplica]]:
-        """One broker, by its index, and its replica for each set of brokers whose replicas are equal.
+        """For each set of equal replicas, the index of one broker that has such a replica, and that replica.
 
         Brokers in equal states take equal steps, up to their names, and `canonical` puts equal replicas side by side.
         With five replicas this leaves out three of four steps.
@@ -339,7 +339,7 @@ def split_abilities(state: LaneState, lane: Lane, most_attempts: int = MOST_ATTE
 
 @cache
 def _fault_bits(faults: tuple[str, ...], width: int) -> int:
-    """By set of `COMPARED_KINDS`, the number of faults that can strike as one of its kinds, with `width` bits for each.
+    """For each set of `COMPARED_KINDS`, in `width` bits, the number of faults that can strike as a kind of the set.
 
     The numbers are unary: a number is at least as large as another if its bits include the other's.
     """

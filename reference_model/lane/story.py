@@ -44,7 +44,7 @@ def tell(
 
 
 def initial_numbers(state: states.LaneState) -> tuple[int, ...]:
-    """By index, the numbers of the brokers at the beginning of a run: broker 1 leads."""
+    """The number of each broker, in the order of their indices, at the beginning of a run: broker 1 leads."""
     leader = state.leader
     others = iter(range(2, len(state.replicas) + 1))
     return tuple(1 if index == leader else next(others) for index in range(len(state.replicas)))

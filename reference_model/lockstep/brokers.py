@@ -182,8 +182,8 @@ def end_parked_fetch(state: ClusterState, config: ClusterConfig) -> Iterator[Clu
 
 
 def checkpoint_meanwhile(state: ClusterState) -> Iterator[tuple[ClusterState, bool]]:
-    """The possible checkpoints of a settled cluster: any high watermark between the last checkpoint and now,
-    with False: no checkpoint is urgent."""
+    """The possible checkpoints of a settled cluster: any high watermark between the last checkpoint and now.
+    Each comes with False, since no checkpoint is urgent."""
     for replica in state.replicas:
         written = replica.checkpointed_high_watermark
         if replica.runs and replica.role in (LEADER, FOLLOWER) and written != replica.high_watermark:

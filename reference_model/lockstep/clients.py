@@ -58,7 +58,7 @@ def send_astray(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterS
     """
     for produce in _first_of_each_producer(state):
         if produce.acks == "0" and state.partition.leader_epoch > 0:
-            yield _acknowledged(_without(state, produce), produce.record, None)
+            yield _acknowledged(_without_outgoing(state, produce), produce.record, None)
 
 
 def _first_of_each_producer(state: ClusterState) -> Iterator[Produce]:
@@ -88,7 +88,7 @@ def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce
             offset, produce.record, leader.leader_epoch, producer, produce.sequence, produce.key, produce.tombstone
         )
         leader = with_advanced_watermark(append(leader, (entry,), offset + 1), config)
-    after = _without(state.with_replica(leader), produce)
+    after = _without_outgoing(state.with_replica(leader), produce)
     if produce.acks == "all":
         yield after._replace(pending=(*after.pending, Pending(produce, leader.broker, offset)))
     else:
@@ -96,12 +96,12 @@ def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce
 
 
 def _answered_with(state: ClusterState, produce: Produce, error: str) -> Iterator[ClusterState]:
-    if produce.error != error:  # Else nothing changes, and the cluster would never settle.
+    if produce.error != error:  # The same error changes nothing: the cluster would never settle.
         failed = tuple(produce._replace(error=error) if p == produce else p for p in state.outgoing)
         yield state._replace(outgoing=failed)
 
 
-def _without(state: ClusterState, produce: Produce) -> ClusterState:
+def _without_outgoing(state: ClusterState, produce: Produce) -> ClusterState:
     return state._replace(outgoing=without(state.outgoing, state.outgoing.index(produce)))
 
 

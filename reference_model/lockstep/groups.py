@@ -13,6 +13,7 @@ tell it to commit.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -53,7 +54,8 @@ def first_state(setup: Setup, partitions: int) -> GroupState:
 
 
 def _in_one_partition(**deeds: str) -> Callable[[GroupState, Setup, int, int], Iterator[GroupState]]:
-    """The step in which a member handles a record of one partition. `deeds`: what it did, by action of the model."""
+    """A function that yields the states after a member has handled a record of one partition. `deeds`: what the member
+    did then, by the name of the action in the model of groups."""
 
     def act(state: GroupState, setup: Setup, slot: int, partition: int) -> Iterator[GroupState]:
         for action, after in GROUPS.steps(state.partitions[partition], setup):
@@ -68,18 +70,14 @@ def _in_one_partition(**deeds: str) -> Callable[[GroupState, Setup, int, int], I
     return act
 
 
-def in_all_partitions(name: str) -> Callable[[GroupState, Setup, int], Iterator[GroupState]]:
-    """The step by which a member takes the action `name` in all partitions at once."""
-
-    def act(state: GroupState, setup: Setup, slot: int) -> Iterator[GroupState]:
-        choices = [
-            [after for action, after in GROUPS.steps(part, setup) if action.name == name and action.slot == slot]
-            for part in state.partitions
-        ]
-        for parts in product(*choices):
-            yield state._replace(partitions=parts, gave_back=state.gave_back and name == "join_again")
-
-    return act
+def _in_all_partitions(name: str, state: GroupState, setup: Setup, slot: int) -> Iterator[GroupState]:
+    """The states after a member has taken the action `name` of the model of groups in all partitions at once."""
+    choices = [
+        [after for action, after in GROUPS.steps(part, setup) if action.name == name and action.slot == slot]
+        for part in state.partitions
+    ]
+    for parts in product(*choices):
+        yield state._replace(partitions=parts, gave_back=state.gave_back and name == "join_again")
 
 
 def _take_over(state: GroupState, setup: Setup, slot: int, former: int) -> Iterator[GroupState]:
@@ -117,10 +115,10 @@ ACTIONS: Mapping[str, Callable[..., Iterator[GroupState]]] = {
     "member_commits": _in_one_partition(
         commit=observed.COMMITTED, auto_commit=observed.COMMITTED, refused=observed.REFUSED
     ),
-    "member_joins": in_all_partitions("join"),
-    "member_leaves": in_all_partitions("leave"),
-    "member_crashes": in_all_partitions("crash"),
-    "member_comes_back": in_all_partitions("come_back"),
+    "member_joins": partial(_in_all_partitions, "join"),
+    "member_leaves": partial(_in_all_partitions, "leave"),
+    "member_crashes": partial(_in_all_partitions, "crash"),
+    "member_comes_back": partial(_in_all_partitions, "come_back"),
     "member_takes_over": _take_over,
     "member_freezes": _freeze,
     "member_thaws": _thaw,
@@ -133,9 +131,9 @@ def urgent_steps(state: GroupState, setup: Setup) -> Iterator[GroupState]:
         if slot in state.frozen or slot in state.replaced:
             continue
         if all(part.members[slot].phase == ACTIVE for part in state.partitions):
-            yield from in_all_partitions("join")(state, setup, slot)
+            yield from _in_all_partitions("join", state, setup, slot)
         for name in ("join_again", "learn"):
-            yield from in_all_partitions(name)(state, setup, slot)
+            yield from _in_all_partitions(name, state, setup, slot)
         for partition, part in enumerate(state.partitions):
             for action, after in GROUPS.steps(part, setup):
                 if action.name == "ask" and action.slot == slot:
@@ -147,9 +145,9 @@ def optional_steps(state: GroupState, setup: Setup) -> Iterator[GroupState]:
     """The coordinator removes a member that is dead, or one that is frozen."""
     for slot in range(setup.slots):
         if slot in state.frozen:
-            yield from in_all_partitions("remove")(state, setup, slot)
+            yield from _in_all_partitions("remove", state, setup, slot)
         if any(part.members[slot].phase == DEAD for part in state.partitions):
-            yield from in_all_partitions("expire")(state, setup, slot)
+            yield from _in_all_partitions("expire", state, setup, slot)
 
 
 def _begin_generation(state: GroupState, setup: Setup) -> Iterator[GroupState]:

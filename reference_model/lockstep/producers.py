@@ -9,7 +9,7 @@ Left out: `producer.id.expiration.ms`, producer epochs.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kafka_chaos.reference_model.protocol.sequences import REMEMBERED_BATCHES, Batch
+from kafka_chaos.reference_model.protocol.sequences import MOST_BATCHES, Batch
 
 
 class ProducerState(NamedTuple):
@@ -37,7 +37,7 @@ def after_append(states: tuple[ProducerState, ...], entries: Iterable[Entry]) ->
     for entry in entries:
         if entry.producer is not None and entry.sequence is not None:
             batches = (*memory.get(entry.producer, ()), (entry.sequence, entry.offset))
-            memory[entry.producer] = batches[-REMEMBERED_BATCHES:]
+            memory[entry.producer] = batches[-MOST_BATCHES:]
     return tuple(ProducerState(producer, batches) for producer, batches in sorted(memory.items()))
 
 
@@ -50,7 +50,7 @@ def after_truncation(states: tuple[ProducerState, ...], log: Iterable[Entry], en
         if entry.producer is not None and entry.sequence is not None and entry.offset < end:
             memory.setdefault(entry.producer, set()).add((entry.sequence, entry.offset))
     return tuple(
-        ProducerState(producer, tuple(sorted(batches, key=lambda batch: batch[1])[-REMEMBERED_BATCHES:]))
+        ProducerState(producer, tuple(sorted(batches, key=lambda batch: batch[1])[-MOST_BATCHES:]))
         for producer, batches in sorted(memory.items())
         if batches  # else the producer is forgotten
     )

@@ -1,8 +1,8 @@
 """Actions of controllers that are no brokers (KRaft): which one is active, and which brokers a new one fences.
 
 The rules are those of `protocol/quorum.py`. A controller that is killed comes back with its log. Controllers reach each
-other unless `quorum` is cut between them, and brokers reach all of them. The number of attempts that an election takes
-is left out: the epoch counts elections that were won.
+other unless the channel `quorum` is cut between them, and brokers reach all of them. The number of attempts that an
+election takes is left out: the epoch counts elections that were won.
 """
 
 from collections.abc import Iterator

@@ -46,12 +46,12 @@ class InFlight(NamedTuple):
     start: int
     records: tuple[Record, ...] = ()
 
-    def at(self, offset: int) -> Record:
+    def record_at(self, offset: int) -> Record:
         """The record at an offset that is not before the start."""
         index = offset - self.start
         return self.records[index] if index < len(self.records) else Record()
 
-    def having(self, offset: int, record: Record) -> "InFlight":
+    def with_record(self, offset: int, record: Record) -> "InFlight":
         """The records in flight, with this record at an offset."""
         padded = self.records + (Record(),) * (offset - self.start + 1 - len(self.records))
         return self._replace(records=with_item(padded, offset - self.start, record))
@@ -68,8 +68,8 @@ class InFlight(NamedTuple):
 
 class ShareState(NamedTuple):
     """The state of a share group. `cached`: what the leader of `epoch` has in memory. `persisted`: what the share
-    coordinator has. `start_offset`: the start offset that it tells. By member, `sessions` has the leader epoch of the
-    session (`NOBODY` without one), and `deeds` what the member did and learned, in order."""
+    coordinator has. `start_offset`: the start offset that it tells. `sessions`: the leader epoch of each member's
+    session (`NOBODY` without one). `deeds`: what each member did and learned, in order."""
 
     epoch: int
     cached: InFlight
@@ -97,10 +97,10 @@ class Leader(NamedTuple):
 
 def _polls(state: ShareState, setup: ShareSetup, leader: Leader, member: int) -> Iterator[ShareState]:
     offsets = range(state.cached.start, leader.high_watermark)
-    offset = next((offset for offset in offsets if state.cached.at(offset).state == AVAILABLE), None)
+    offset = next((offset for offset in offsets if state.cached.record_at(offset).state == AVAILABLE), None)
     if offset is not None:
-        count = state.cached.at(offset).deliveries + 1
-        cached = state.cached.having(offset, Record(ACQUIRED, count, member))
+        count = state.cached.record_at(offset).deliveries + 1
+        cached = state.cached.with_record(offset, Record(ACQUIRED, count, member))
         sessions = with_item(state.sessions, member - 1, state.epoch)
         yield _with_deed(state._replace(cached=cached, sessions=sessions), member, (GIVEN, offset, count))
 
@@ -151,18 +151,18 @@ def _acquired_offsets(state: ShareState, member: int | None = None) -> list[int]
     ]
 
 
-def _delivery_ended(state: ShareState, setup: ShareSetup, offset: int, after: str) -> ShareState:
+def _delivery_ended(state: ShareState, setup: ShareSetup, offset: int, new_state: str) -> ShareState:
     """The state after a delivery ended and the share coordinator wrote it. At the delivery limit, a record is archived.
 
-    `after`: the record's new state. The leader moves its start offset on only afterwards, so the coordinator's may lag.
+    `new_state`: the record's. The leader moves its start offset on only afterwards, so the coordinator's may lag.
     """
-    delivered = state.cached.at(offset).deliveries
-    if after == AVAILABLE and delivered >= setup.delivery_limit:
-        after = ARCHIVED
-    record = Record(after, delivered)
-    persisted = state.persisted.starting_at(state.cached.start).having(offset, record)
+    delivered = state.cached.record_at(offset).deliveries
+    if new_state == AVAILABLE and delivered >= setup.delivery_limit:
+        new_state = ARCHIVED
+    record = Record(new_state, delivered)
+    persisted = state.persisted.starting_at(state.cached.start).with_record(offset, record)
     return state._replace(
-        cached=state.cached.having(offset, record).advanced(), persisted=persisted, start_offset=persisted.start
+        cached=state.cached.with_record(offset, record).advanced(), persisted=persisted, start_offset=persisted.start
     )
 
 

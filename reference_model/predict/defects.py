@@ -147,7 +147,7 @@ FURTHER_STEPS: Mapping[str, Callable[[LaneState, Lane], Iterator[Step]] | None] 
     "sarama-2619": return_late,
     "sarama-3354": leave_unnumbered,
 }
-"""By defect, the steps that it adds to a lane; None if it sets `LaneState.takes_any_first_batch` instead."""
+"""For each defect, the steps that it adds to a lane; None if it sets `LaneState.takes_any_first_batch` instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ def plain_lane(lane: Lane, /, **settings: Any) -> Lane:
 
 
 def defect_traces(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
-    """By anomaly, a trace for each minimal set of known defects that makes it reachable in a lane."""
+    """For each anomaly, a trace of every minimal set of known defects that makes the anomaly reachable in a lane."""
     without_faults = plain_lane(
         lane,
         lane="defect",

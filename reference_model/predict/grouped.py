@@ -55,14 +55,14 @@ _STARTS_OVER = (
     "No record comes, and after a rebalance the member asks for an offset past the log's end (OFFSET_OUT_OF_RANGE): it "
     "begins again where auto.offset.reset says, at a lower offset than it has committed."
 )
-AFTER_END: Mapping[GroupAnomaly, str] = {
+WHY_AFTER_END: Mapping[GroupAnomaly, str] = {
     GroupAnomaly.SKIPPED_AFTER_REBALANCE: _SKIPS_RECORD,
     GroupAnomaly.NOT_PROCESSED: _SKIPS_RECORD,
     GroupAnomaly.COMMIT_LOST: _STARTS_OVER,
     GroupAnomaly.COMMIT_REGRESSED: _STARTS_OVER,
     GroupAnomaly.PROCESSED_TWICE: _STARTS_OVER,
 }
-"""By anomaly, how it follows from a position that was moved too far at a partition's end (librdkafka-4844)."""
+"""How each anomaly follows from a position that was moved too far at a partition's end (librdkafka-4844)."""
 
 
 def questions_of(lane: Lane, plain: Prediction, *, fails: bool, offsets_may_be_lost: bool) -> Iterator[Setup]:
@@ -117,7 +117,7 @@ def _defects_of_positions(lane: Lane) -> Iterator[tuple[GroupAnomaly, DefectTrac
     """The traces of librdkafka-4844: a member goes on after a rebalance from a position that lies too far ahead."""
     defect = MODELLED_DEFECTS["librdkafka-4844"]
     if defect.concerns(lane):
-        for anomaly, why in AFTER_END.items():
+        for anomaly, why in WHY_AFTER_END.items():
             if anomaly in lane.group_anomalies:
                 yield anomaly, DefectTrace((defect,), (_COUNTS_END, why))
 

@@ -121,8 +121,8 @@ class _Builder:
 
     @property
     def struck(self) -> Lane:
-        """The lane with the faults that strike brokers, a lock-step phase's among them, at any moment: coordinators and
-        internal topics keep no order with a phase's steps."""
+        """The lane with all faults that strike its brokers at any moment, also those of a lock-step phase: what
+        coordinators and internal topics do is in no fixed order with the phase's steps."""
         return self.lane if self.lockstep is None else replace(self.lane, faults=faults_of_steps(self.lockstep))
 
     def note(self, findings: Findings[Any]) -> None:

@@ -19,7 +19,7 @@ from kafka_chaos.reference_model.search import ScopeNotExhausted
 _FAMILIES: Mapping[str, Any] = dict(
     zip(FAMILY_KEYS, (Anomaly, TransactionAnomaly, GroupAnomaly, ShareAnomaly), strict=True)
 )
-"""By key of a prediction's JSON, the family of the anomalies below that key."""
+"""The family of the anomalies below each key of a prediction's JSON."""
 NOT_EXHAUSTED = "not exhausted"
 """Stands for a status where the search ended early and has not found the anomaly."""
 

@@ -29,7 +29,7 @@ from kafka_chaos.reference_model.transactions.examine import stories_with
 from kafka_chaos.reference_model.transactions.rules import V1_UNVERIFIED, V2, Kind, Rules, v1_in
 from kafka_chaos.reference_model.transactions.state import Setup
 
-IN_TRANSACTIONS: Mapping[AnyAnomaly, str] = {
+NOTES: Mapping[AnyAnomaly, str] = {
     Anomaly.OFFSET_GAP: "With transactions it is not looked for among records: markers occupy offsets that no consumer "
     "is given.",
     Anomaly.SKIPPED_POLL: "A read_committed consumer steps over markers and the records of aborted transactions, and "
@@ -38,8 +38,8 @@ IN_TRANSACTIONS: Mapping[AnyAnomaly, str] = {
     "stable offset; a read_uncommitted one sees all.",
     Anomaly.PHANTOM: "Markers are no records, and the records of aborted transactions were produced.",
 }
-"""By anomaly of records, what its answer means in a lane with transactions."""
-RENEWED = (
+"""Notes on what the answer for an anomaly of records means in a lane with transactions."""
+NOTE_ON_RENEWAL = (
     "A transactional producer aborts where this story has the producer renew its epoch: the answer is that of the "
     "idempotent lane, and permits more than a correct client shows."
 )
@@ -54,7 +54,7 @@ def question_of(
     """
     return Setup(
         rules_of_transactions(lane),
-        # By incarnation of a producer, its transactional id: two incarnations share the first id.
+        # The transactional id of each incarnation of a producer: two incarnations share the first id.
         ids=(0, 0, 1) if transactional.producers > 1 else (0, 0),
         size=min(transactional.size, 2),
         partitions=2 if lane.partitions > 1 or lane.loop is not None else 1,
@@ -79,10 +79,10 @@ def with_notes(anomalies: Mapping[AnyAnomaly, AnomalyPrediction]) -> dict[AnyAno
 
 
 def _notes(anomaly: AnyAnomaly, answer: AnomalyPrediction) -> Story:
-    if anomaly in IN_TRANSACTIONS:
-        return (IN_TRANSACTIONS[anomaly],)
+    if anomaly in NOTES:
+        return (NOTES[anomaly],)
     by_renewal = anomaly in (Anomaly.DUPLICATE, Anomaly.REORDERED) and answer.status is not Status.FORBIDDEN
-    return (RENEWED,) if by_renewal else ()
+    return (NOTE_ON_RENEWAL,) if by_renewal else ()
 
 
 def answers_to(
@@ -111,6 +111,6 @@ VARIANTS: Mapping[str, Callable[[Rules], Rules]] = {
     "KAFKA-14402": _with_late(Kind.PRODUCE),
     "KAFKA-5385": lambda rules: replace(rules, commits_incomplete=True),
 }
-"""By defect, how it changes the rules. KAFKA-17754: EndTxn names producer id and epoch, and ends whatever transaction
+"""How each defect changes the rules. KAFKA-17754: EndTxn names producer id and epoch, and ends whatever transaction
 they have open when it arrives, however late. KAFKA-14402: a record that arrives after its transaction has ended opens
 one that nobody will end. KAFKA-5385: a transaction is committed without records that were given up."""

@@ -105,7 +105,7 @@ CONCERNS_LANE: Mapping[str, Callable[[Lane], bool]] = {
     "librdkafka-4844": lambda lane: (lane.group or lane.loop) is not None and _moves_over_ends(lane),
     **{id: partial(_checks_no_epochs, client) for id, client in WITHOUT_EPOCH_CHECK.items()},
 }
-"""By defect, whether a lane uses the software that has it. `ClientRules` explains the flags of clients."""
+"""For each defect, whether a lane uses the software that has it. `ClientRules` explains the flags of clients."""
 MODELLED_DEFECTS: Mapping[str, KnownDefect] = {id: ALL_DEFECTS[id] for id in CONCERNS_LANE}
 """The defects whose rule the model knows. Predictions and verdicts name only these."""
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
-REMEMBERED_BATCHES = 5
+MOST_BATCHES = 5  # the most batches of a producer that a broker remembers
 
 
 class Batch(NamedTuple):
@@ -34,7 +34,7 @@ def check_batch(remembered: Sequence[Batch], producer_epoch: int, sequence: int)
     `remembered`: the producer's last batches, the oldest first. The first batch of an unknown producer may have any
     sequence number (KIP-360; a defect, as KAFKA-15591 shows).
     """
-    for batch in remembered[-REMEMBERED_BATCHES:]:
+    for batch in remembered[-MOST_BATCHES:]:
         if batch[:2] == (producer_epoch, sequence):
             return batch.offset
     if not remembered:

@@ -20,9 +20,10 @@ from kafka_chaos.reference_model.tuples import bits
 class Ending(NamedTuple):
     """The evidence of a run.
 
-    `logs`: by partition. `outcomes`: by transaction. `read`: the bit set of records that a read_committed consumer was
-    given; `early`: that of records that it was given before their commit was asked for. `zombie_commits`: the bit set
-    of transactions whose commit was accepted from a replaced incarnation. `size`: how many records a transaction has.
+    `logs`: of each partition. `outcomes`: of each transaction. `read`: the bit set of records that a read_committed
+    consumer was given; `early`: the bit set of those that it was given before their commit was asked for.
+    `zombie_commits`: the bit set of transactions whose commit was accepted from a replaced incarnation. `size`: the
+    number of records of a transaction.
     """
 
     logs: tuple[Log, ...]
@@ -36,7 +37,7 @@ class Ending(NamedTuple):
         """The records of a transaction that come before a commit marker in the final logs."""
         return [number for log in self.logs for number in committed(log) if number // self.size == transaction]
 
-    def with_outcome(self, *outcomes: int) -> list[int]:
+    def transactions(self, *outcomes: int) -> list[int]:
         """The transactions with one of these outcomes."""
         return [transaction for transaction, outcome in enumerate(self.outcomes) if outcome in outcomes]
 
@@ -56,7 +57,7 @@ def ending(state: State, setup: Setup) -> Ending | None:
 
 def aborted_read(end: Ending) -> bool:
     """A read_committed consumer was given a record that is aborted in the log, or one of an aborted transaction."""
-    aborted_transactions = end.with_outcome(ABORTED)
+    aborted_transactions = end.transactions(ABORTED)
     aborted_records = {number for log in end.logs for number in aborted(log)}
     return any(number in aborted_records or number // end.size in aborted_transactions for number in bits(end.read))
 
@@ -72,17 +73,17 @@ def precommitted_read(end: Ending) -> bool:
 
 def torn_transaction(end: Ending) -> bool:
     """A transaction whose commit was asked for has some records that are committed, and others that are not."""
-    return any(0 < len(end.committed_of(transaction)) < end.size for transaction in end.with_outcome(ASKED, COMMITTED))
+    return any(0 < len(end.committed_of(transaction)) < end.size for transaction in end.transactions(ASKED, COMMITTED))
 
 
 def lost_transaction(end: Ending) -> bool:
     """A commit was acknowledged, and none of the transaction's records comes before a commit marker."""
-    return any(not end.committed_of(transaction) for transaction in end.with_outcome(COMMITTED))
+    return any(not end.committed_of(transaction) for transaction in end.transactions(COMMITTED))
 
 
 def zombie_commit(end: Ending) -> bool:
     """The commit of a replaced incarnation was taken, and both this commit and one of its successor succeeded."""
-    successful = end.with_outcome(COMMITTED)
+    successful = end.transactions(COMMITTED)
     return any(end.zombie_commits >> transaction & 1 for transaction in successful) and len(successful) > 1
 
 

@@ -8,7 +8,7 @@ transactions | KIP-98, KIP-360, KIP-588 |
 
 KIP-98 assumes of `v1` that the requests of a transaction arrive in the order in which they were sent: after the
 coordinator has accepted the end, only another EndTxn arrives, and after the producer has the answer, none does.
-Networks break this order. The model lets only requests of `Rules.late_kinds` arrive after that, because the protocol
+Networks break this order. The model lets only requests of `Rules.late_kinds` arrive after the end, because the protocol
 defends itself against these kinds (`v2` against all). The harm that late requests of other kinds do is a known defect.
 
 Since 3.6, whatever the client, a leader asks the coordinator whether a transaction is open before it takes the
@@ -40,8 +40,9 @@ class Rules:
     before it takes a transaction's first record. `late_kinds`: the requests that may arrive after their transaction's
     end. `compares_open_epochs`: open records of another epoch belong to another transaction (KAFKA-18575).
     `writes_markers_again`: a new coordinator ends transactions that its predecessor was ending. `aborts_on_init`:
-    InitProducerId aborts the open transaction. `commits_incomplete`: a producer goes on, and commits, after it has
-    given a record up: a known defect (KAFKA-5385).
+    InitProducerId aborts the open transaction. `…_fences_…`: the first refuses requests of the second in an epoch that
+    is not the newest. `aborts_on_time_out`: after `transaction.timeout.ms`, the coordinator aborts.
+    `commits_incomplete`: a producer goes on, and commits, after it has given a record up: a known defect (KAFKA-5385).
     """
 
     name: str

@@ -13,7 +13,7 @@ from kafka_chaos.contract.wire.messages import FROM_CONTROLLERS
 from kafka_chaos.faults.links.relay.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
 from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, PRODUCE, Header, read_correlation_id, read_header
 from kafka_chaos.faults.links.relay.rules import ANSWER, CUT, DROP, REPEAT, REQUEST, RESPONSE, STALE, Rule, Tally
-from kafka_chaos.faults.links.relay.stream import HEAD, Fate, Replacement
+from kafka_chaos.faults.links.relay.stream import HEAD_BYTES, Fate, Replacement
 
 _MOST_TOLD = 50  # partitions, or the like, in a line of the trace
 
@@ -51,8 +51,8 @@ class Counts:
 
 
 class RelayContext:
-    """The state that a relay's conversations share. `traces_controllers`: whether controllers' requests are recorded
-    whole."""
+    """The state that a relay's conversations share. `traces_controllers`: whether controllers' requests are traced
+    with their whole bodies."""
 
     def __init__(self) -> None:
         self.decoder = MessageDecoder()
@@ -63,7 +63,7 @@ class RelayContext:
         self.trace: IO[str] | None = None
         self.traces_controllers = False
 
-    def record(self, conversation: Conversation, exchange: Exchange) -> None:
+    def write_to_trace(self, conversation: Conversation, exchange: Exchange) -> None:
         """Write a finished exchange to the trace, if there is one."""
         if self.trace is not None:
             json.dump(conversation.line(exchange), self.trace, separators=(",", ":"), default=str)
@@ -80,7 +80,7 @@ class Conversation:
     port: int
     peer: str
     waiting: dict[str, Exchange] = field(default_factory=dict)
-    """By side, the exchange whose frame waits, or is lost with all that follow it."""
+    """For each side, the exchange whose frame waits, or whose frame is lost with all that follow it."""
     session: FetchSession = field(default_factory=FetchSession)
     _pending: dict[int, Exchange] = field(default_factory=dict)
     """The exchanges without a response so far, by correlation id."""
@@ -113,7 +113,7 @@ class Conversation:
             self._pending[header.correlation_id] = exchange
         fate = self._fate(exchange, REQUEST, possible, frame)
         if not is_answered and fate is not Fate.WAIT:
-            self.context.record(self, exchange)
+            self.context.write_to_trace(self, exchange)
         return fate
 
     def response(self, frame: memoryview, size: int) -> Fate | Replacement:
@@ -141,7 +141,7 @@ class Conversation:
         if exchange.fault.get("action") == REPEAT:
             self._repeated.add(correlation_id)
         header = exchange.header
-        is_short = self.context.trace is not None and header.api != FETCH and len(frame) == size <= HEAD
+        is_short = self.context.trace is not None and header.api != FETCH and len(frame) == size <= HEAD_BYTES
         if is_read or is_short:
             body = self.context.decoder.response(header, frame)
             exchange.errors = tuple(dict.fromkeys(errors_of(body or {})))
@@ -152,31 +152,31 @@ class Conversation:
         if exchange.metadata_query is not None and not has_stale_rule:
             self.context.metadata[exchange.metadata_query] = bytes(frame)
         if fate is not Fate.WAIT:
-            self.context.record(self, exchange)
+            self.context.write_to_trace(self, exchange)
         return fate
 
     def note_release(self, side: str) -> None:
         """Note that the frame that waited on this side waits no longer, but passes."""
         exchange = self.waiting.pop(side)
         exchange.fault["until_ns"] = time.monotonic_ns()
-        # A request with a response to come is recorded together with that response.
+        # A request with a response to come is traced together with that response.
         if side == RESPONSE or exchange.header.correlation_id not in self._pending:
-            self.context.record(self, exchange)
+            self.context.write_to_trace(self, exchange)
 
     def note_end(self) -> None:
-        """Note that the connection is over, and record the exchanges that are not recorded yet."""
-        self.record_unanswered()
+        """Note that the connection is over, and trace the exchanges that are not traced yet."""
+        self.trace_unanswered()
         self._pending.clear()
         self.waiting.clear()
 
-    def record_unanswered(self) -> None:
-        """Record the exchanges whose response the sender does not have yet."""
+    def trace_unanswered(self) -> None:
+        """Write to the trace the exchanges whose response the sender does not have yet."""
         for exchange in self._pending.values():
-            self.context.record(self, exchange)
+            self.context.write_to_trace(self, exchange)
         waiting = self.waiting.get(RESPONSE)
-        # A response that was lost is recorded already.
+        # A response that was lost is in the trace already.
         if waiting is not None and waiting.fault["action"] != DROP:
-            self.context.record(self, waiting)
+            self.context.write_to_trace(self, waiting)
 
     def _contents(
         self, header: Header, frame: memoryview, size: int, *, reads_contents: bool
@@ -199,7 +199,7 @@ class Conversation:
         return [tally for tally in self.context.tallies.values() if tally.rule.may_name(self.node, header, self.peer)]
 
     def _traces_all(self, header: Header) -> bool:
-        """Whether a request with this header and its response are recorded whole."""
+        """Whether a request with this header and its response are traced with their whole bodies."""
         return self.context.traces_controllers and header.api in FROM_CONTROLLERS
 
     def unanswered(self) -> int:

@@ -22,8 +22,8 @@ from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, Header
 
 # The first versions of Produce that are flexible (KIP-482), have a transactional id, and name topics by id:
 _FLEXIBLE_PRODUCE, _TRANSACTIONAL_PRODUCE, _PRODUCE_BY_ID = 9, 3, 13
-_PRODUCE_HEAD = 1024  # how many bytes of a Produce request are read
-_CORRELATION_ID = 4  # the number of bytes of the correlation id, with which a response begins
+_PRODUCE_HEAD_BYTES = 1024  # how many bytes of a Produce request are read
+_CORRELATION_ID_BYTES = 4  # the size of the correlation id with which a response begins
 _STRING = String()
 # A batch of records begins with its offset (8 bytes), length, leader epoch, format (magic) and checksum. The length
 # counts, and the checksum covers, the bytes behind it: those from `_BATCH_LENGTH_END` or `_BATCH_CHECKSUM_END` on.
@@ -81,7 +81,7 @@ class MessageDecoder:
             return Contents(session.covered(body.get("session_epoch", -1), changed, forgotten))
         from_controller = header.api in FROM_CONTROLLERS
         if from_controller:
-            self._learn(body.get("topic_states", ()))
+            self._learn_topic_names(body.get("topic_states", ()))
         return Contents(
             tuple(dict.fromkeys(self._partitions_in(body))),
             tuple(dict.fromkeys(_transactional_ids(body))),
@@ -92,9 +92,9 @@ class MessageDecoder:
 
     def response(self, header: Header, frame: memoryview) -> Mapping[str, Any] | None:
         """The body of a whole response to a request with this header; None if it can't be decoded."""
-        body = _decoded("Response", header, frame[_CORRELATION_ID:])
+        body = _decoded("Response", header, frame[_CORRELATION_ID_BYTES:])
         if header.api == METADATA and body is not None:
-            self._learn(body["topics"] or ())
+            self._learn_topic_names(body["topics"] or ())
         return body
 
     def with_error(self, header: Header, frame: memoryview, error: int) -> bytes | None:
@@ -102,7 +102,7 @@ class MessageDecoder:
 
         None if the response can't be decoded, or has no place for an error.
         """
-        message, body = _message("Response", header, frame[_CORRELATION_ID:], exactly=True)
+        message, body = _message("Response", header, frame[_CORRELATION_ID_BYTES:], exactly=True)
         if message is None or not _put_error(message, error):
             return None
         return bytes(frame[: len(frame) - len(body)]) + bytes(message.encode())
@@ -115,7 +115,7 @@ class MessageDecoder:
 
         The changed byte is behind the batch's checksum and covered by it. None if there is no such byte.
         """
-        kind, start = ("Request", header.body) if side == "request" else ("Response", _CORRELATION_ID)
+        kind, start = ("Request", header.body) if side == "request" else ("Response", _CORRELATION_ID_BYTES)
         body = _decoded(kind, header, frame[start:]) or {}
         for topic, partition, records in self._records_in(body):
             if topic in _METADATA_LOG or place[0] not in (None, topic) or place[1] not in (None, partition):
@@ -131,7 +131,7 @@ class MessageDecoder:
         return None
 
     def with_former_leaders(self, header: Header, frame: memoryview, former: bytes | None) -> bytes | None:
-        """A whole Metadata response with the body of the `former` one; None if both name the same leaders."""
+        """A whole Metadata response with the `former` one's body; None without one, or if it names the same leaders."""
 
         def leaders(response: bytes) -> set[tuple[Any, ...]]:
             topics = (self.response(header, memoryview(response)) or {}).get("topics") or ()
@@ -143,7 +143,7 @@ class MessageDecoder:
 
         if former is None or not leaders(bytes(frame)) - leaders(former):
             return None
-        return bytes(frame[:_CORRELATION_ID]) + former[_CORRELATION_ID:]
+        return bytes(frame[:_CORRELATION_ID_BYTES]) + former[_CORRELATION_ID_BYTES:]
 
     def _records_in(self, body: Mapping[str, Any]) -> Iterator[tuple[str, int, bytes]]:
         """The topic, partition and records of each partition in a Produce request or a Fetch response."""
@@ -154,7 +154,7 @@ class MessageDecoder:
                 index = partition.get("index", partition.get("partition_index"))
                 yield name, index, partition.get("records") or b""
 
-    def _learn(self, topics: Any) -> None:
+    def _learn_topic_names(self, topics: Any) -> None:
         for topic in topics:
             name = topic.get("name") or topic.get("topic_name")
             if name and isinstance(topic.get("topic_id"), uuid.UUID):
@@ -208,7 +208,7 @@ def produced_to(header: Header, frame: memoryview, names: Mapping[uuid.UUID, str
     """
     compact = header.version >= _FLEXIBLE_PRODUCE
     # Clients send no tagged fields in headers: a single byte says that there are none.
-    head = io.BytesIO(frame[header.body + int(compact) : header.body + _PRODUCE_HEAD])
+    head = io.BytesIO(frame[header.body + int(compact) : header.body + _PRODUCE_HEAD_BYTES])
     contents = Contents()
     try:
         if header.version >= _TRANSACTIONAL_PRODUCE and (transactional_id := _STRING.decode(head, compact=compact)):
@@ -266,7 +266,7 @@ def _leader_epochs(body: Mapping[str, Any]) -> Iterator[tuple[PartitionId, int]]
 def _put_error(container: Any, error: int) -> bool:
     """Put an error code into the innermost parts of a message that can have one; return whether there were any."""
     fields = _fields(container.fields, container.version)
-    parts = [name for name, field in fields.items() if _has_errors(field, container.version)]
+    parts = [name for name, field in fields.items() if _may_have_errors(field, container.version)]
     if parts:
         changed = [_put_error(part, error) for name in parts for part in getattr(container, name) or ()]
         return any(changed)
@@ -275,12 +275,12 @@ def _put_error(container: Any, error: int) -> bool:
     return "error_code" in fields
 
 
-def _has_errors(field: Any, version: int) -> bool:
+def _may_have_errors(field: Any, version: int) -> bool:
     """Whether a field of a message has parts, such as partitions, that can have an error code."""
     if not field.is_struct_array():
         return False
     inner = _fields(field.fields, version)
-    return "error_code" in inner or any(_has_errors(part, version) for part in inner.values())
+    return "error_code" in inner or any(_may_have_errors(part, version) for part in inner.values())
 
 
 def _fields(fields: Mapping[str, Any], version: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from kafka_chaos.contract.wire.kafka_python import ApiKey
 
 SIZE_BYTES = 4
-MAX_FRAME = 100 * 2**20
+MAX_FRAME_BYTES = 100 * 2**20
 """The default of `socket.request.max.bytes`: a greater number is not the size of a frame of Kafka."""
 
 PRODUCE, FETCH, METADATA, SASL_HANDSHAKE = 0, 1, 3, 17
@@ -22,8 +22,8 @@ _INT32 = struct.Struct(">i")
 _VERSION_LIMIT = 40  # more versions than any API has: bytes with a greater number are no request
 
 
-def unknown_api(name: str) -> str | None:
-    """Why a name that no request of Kafka has is refused, with similar names; None for a request's name."""
+def why_no_api(name: str) -> str | None:
+    """Why this is not the name of a request of Kafka, with similar names; None if it is."""
     if name in API_KEYS:
         return None
     near = ", ".join(get_close_matches(name, API_KEYS)) or "Kafka's names, such as Produce"
@@ -49,7 +49,7 @@ class Header:
 def frame_size(data: memoryview, position: int) -> int:
     """The size in bytes of the frame at `position`, without its size field; −1 if no frame of Kafka begins there."""
     size = int(_INT32.unpack_from(data, position)[0])
-    return size if 0 <= size <= MAX_FRAME else -1
+    return size if 0 <= size <= MAX_FRAME_BYTES else -1
 
 
 def with_size(frame: bytes) -> bytes:

@@ -32,9 +32,9 @@ class Links:
         return NodeLink(self, node)
 
     def trace_to(self, path: Path | None, *, controllers: bool = False) -> None:
-        """Record requests and their answers in this file (JSON lines) from now on, and no longer in an earlier file.
+        """Write requests and their answers to this file (JSON lines) from now on, and no longer to an earlier file.
 
-        None ends the trace; the file is complete then. `controllers`: also record the whole bodies (`request` and
+        None ends the trace; the file is complete then. `controllers`: also write the whole bodies (`request` and
         `answer`) of requests from controllers to brokers in ZooKeeper mode.
         """
         if path is not None:

@@ -81,7 +81,7 @@ class Pair:
         self.responses = Stream(conversation.response, self.client.send, self.close)
         self.is_open = False
         self._timed: dict[str, Exchange] = {}
-        """By side, the last exchange for whose delay a timer was started."""
+        """For each side, the last exchange for whose delay a timer was started."""
 
     async def open(self, accepted: socket.socket, onward: socket.socket) -> None:
         """Begin to relay between these connected sockets: `accepted` from the client, `onward` to the broker."""

@@ -102,7 +102,7 @@ class Relay:
         """
         if self.context.trace is not None:
             for connection in self.connections:
-                connection.conversation.record_unanswered()
+                connection.conversation.trace_unanswered()
             self.context.trace.close()
         self.context.trace = None if path is None else path.open("a", encoding="utf-8")
         self.context.traces_controllers = controllers

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_chaos.faults.cluster import HARNESS
+from kafka_chaos.faults.cluster import HARNESS_CLIENT_ID
 from kafka_chaos.faults.links.relay.contents import Contents
 from kafka_chaos.faults.links.relay.frames import Header
 
 HOLD, DELAY, RATE, DROP, CUT = "hold", "delay", "rate", "drop", "cut"
 ANSWER, REPEAT, ALTER, STALE = "answer", "repeat", "alter", "stale"
-REPLACING = frozenset({ANSWER, REPEAT, ALTER, STALE})  # let other frames pass in a frame's place; need the whole frame
+REPLACING = frozenset({ANSWER, REPEAT, ALTER, STALE})  # they replace a frame, and so need it whole
 REQUEST, RESPONSE = "request", "response"
 CLIENTS = "clients"  # the peer's name for every connection from outside of the cluster's nodes
 
@@ -57,7 +57,7 @@ class Rule:
         if node != self.node or self.api not in (None, header.name) or self.client_id not in (None, header.client_id):
             return False
         # The harness itself must not be given stale metadata: what it observes is evidence.
-        is_observation = self.action == STALE and header.client_id == HARNESS
+        is_observation = self.action == STALE and header.client_id == HARNESS_CLIENT_ID
         return not is_observation and (self.sender is None or peer in self.sender)
 
     def replaces(self, side: str) -> bool:

@@ -9,12 +9,12 @@ from enum import Enum, auto
 
 from kafka_chaos.faults.links.relay.frames import SIZE_BYTES, frame_size, with_size
 
-HEAD = 16 * 1024
+HEAD_BYTES = 16 * 1024
 """How many bytes of a frame have to be there before its fate is decided; a smaller frame has to be there whole."""
 
 
 Replacement = tuple[bytes, ...]
-"""The frames that pass in a frame's place: another one, the frame twice, or none."""
+"""The frames that pass in a frame's place: another frame, the frame twice, or none."""
 
 
 class Fate(Enum):
@@ -107,7 +107,7 @@ class Stream:
                 position += step
                 self._passing -= step
                 if self._is_last and not self._passing:
-                    self._end(data[:position], finished=True)
+                    self._end(data[:position], calls_finished=True)
                     return data[position:]
                 continue
             fate, size = self._decide(data, position)
@@ -118,7 +118,7 @@ class Stream:
                 data, position = data[position + SIZE_BYTES + size :], 0
                 continue
             if fate in (Fate.LOSE, Fate.END):
-                self._end(data[:position], finished=fate is Fate.END)
+                self._end(data[:position], calls_finished=fate is Fate.END)
                 return data[position:]
             self.opaque = fate is Fate.OPAQUE
             self._is_last = fate is Fate.LAST
@@ -138,8 +138,8 @@ class Stream:
         size = frame_size(data, position)
         if size < 0:
             return Fate.OPAQUE, 0
-        if available < min(size, HEAD):
-            self._needed = SIZE_BYTES + min(size, HEAD)
+        if available < min(size, HEAD_BYTES):
+            self._needed = SIZE_BYTES + min(size, HEAD_BYTES)
             return None, size
         if self._next_passes:
             self._next_passes = False
@@ -152,9 +152,9 @@ class Stream:
         self.waits = fate is Fate.WAIT
         return fate, size
 
-    def _end(self, last: memoryview, *, finished: bool) -> None:
+    def _end(self, last: memoryview, *, calls_finished: bool) -> None:
         if last:
             self._send(last)
         self.lose()
-        if finished:
+        if calls_finished:
             self._finished()

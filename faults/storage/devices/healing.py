@@ -23,29 +23,29 @@ _KIND = "disks"  # tells these journals from the other journals of runs
 
 def thaw_disks(run_id: str) -> None:
     """Thaw a run's disks. This comes before anything else: a process that waits for its disk can't even be killed."""
-    recorded = read_journal(run_id)
-    for disk in recorded.disks if recorded else ():
+    journaled = read_journal(run_id)
+    for disk in journaled.disks if journaled else ():
         if kernel.mounted(disk.point):
             kernel.thaw(disk.point)
 
 
 def remove_disks(run_id: str) -> int:
     """Remove a run's disks, and then its journal; returns the number of disks. The containers must be gone."""
-    recorded = read_journal(run_id)
-    if recorded is None:
+    journaled = read_journal(run_id)
+    if journaled is None:
         return 0
-    for disk in recorded.disks:
+    for disk in journaled.disks:
         take_down(disk)
         disk.image.unlink(missing_ok=True)
-    _remove_folder(recorded.folder)
+    _remove_folder(journaled.folder)
     Journal(run_id).end()
-    return len(recorded.disks)
+    return len(journaled.disks)
 
 
 def take_down(disk: DiskFiles) -> None:
     """Unmount a disk and detach its loop device as soon as no process uses them; the image stays."""
     wait_until(
-        lambda: _unmounted(disk),
+        lambda: _try_to_unmount(disk),
         f"{disk.point} to be unmounted",
         timeout=_IN_USE_TIMEOUT,
         seen=lambda: f"loop devices: {', '.join(kernel.loop_devices(disk.image)) or 'none'}",
@@ -53,7 +53,7 @@ def take_down(disk: DiskFiles) -> None:
     _remove_folder(disk.point)
 
 
-def _unmounted(disk: DiskFiles) -> bool:
+def _try_to_unmount(disk: DiskFiles) -> bool:
     try:
         while kernel.mounted(disk.point):
             kernel.thaw(disk.point)
@@ -82,7 +82,7 @@ class DiskFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedDisks:
+class JournaledDisks:
     """The content of a journal: the run and its labels, the folder that was made for its disks, and the disks."""
 
     run_id: str
@@ -103,19 +103,19 @@ class Journal(JournalFile):
         self.begin({"step": "begin", "labels": dict(labels), "folder": str(folder), "disks": entries})
 
 
-def disk_journals() -> Iterator[RecordedDisks]:
+def disk_journals() -> Iterator[JournaledDisks]:
     """The content of all journals of this user, in the order of their runs."""
     for run_id in journaled_runs(_KIND):
-        recorded = read_journal(run_id)
-        if recorded is not None:
-            yield recorded
+        journaled = read_journal(run_id)
+        if journaled is not None:
+            yield journaled
 
 
-def read_journal(run_id: str) -> RecordedDisks | None:
+def read_journal(run_id: str) -> JournaledDisks | None:
     """The content of a run's journal; None if it has none."""
     lines = Journal(run_id).lines()
     if not lines:
         return None
     begin = lines[0]
     disks = tuple(DiskFiles(int(disk["node"]), Path(disk["image"]), Path(disk["point"])) for disk in begin["disks"])
-    return RecordedDisks(run_id, begin["labels"], Path(begin["folder"]), disks)
+    return JournaledDisks(run_id, begin["labels"], Path(begin["folder"]), disks)

@@ -144,7 +144,7 @@ def limit_writes(pid: int, device: str, per_second: int | None) -> None:
     device_numbers = f"{os.major(device_number)}:{os.minor(device_number)}"
     # If the process is gone, so is the limit.
     with suppress(FileNotFoundError, ProcessLookupError):
-        file = write_limit_file(Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8"))
+        file = file_limiting_writes(Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8"))
         if file is None:
             raise ClusterFailure(f"process {pid} is in no cgroup whose writes can be limited")
         # In version 1 of cgroups, 0 means no limit.
@@ -152,8 +152,8 @@ def limit_writes(pid: int, device: str, per_second: int | None) -> None:
         file.write_text(f"{device_numbers} {limit}", encoding="ascii")
 
 
-def write_limit_file(groups: str) -> Path | None:
-    """The file that limits the writes of a process whose `/proc/PID/cgroup` has the text `groups`; None if none can."""
+def file_limiting_writes(groups: str) -> Path | None:
+    """The file that limits a process's writes, None if there is none; `groups`: the text of its `/proc/PID/cgroup`."""
     for line in groups.splitlines():
         hierarchy, controllers, path = line.split(":", 2)
         if "blkio" in controllers.split(","):

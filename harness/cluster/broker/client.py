@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.contract.wire import kafka_python as wire
-from kafka_chaos.faults.cluster import HARNESS, Leadership, PartitionId
+from kafka_chaos.faults.cluster import HARNESS_CLIENT_ID, Leadership, PartitionId
 
 # The newest version of each request that this module knows; `_version` takes an older one for an older broker.
 _LIST_OFFSETS_VERSION = 6
@@ -110,7 +110,7 @@ class BrokerClient:
         timeout: float = 3.0,
         configs: Mapping[str, str] | None = None,
         login: bool = True,
-        client_id: str = HARNESS,
+        client_id: str = HARNESS_CLIENT_ID,
     ) -> None:
         host, _, port = address.rpartition(":")
         self.address = address

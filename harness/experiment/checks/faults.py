@@ -251,7 +251,7 @@ def _partition(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals
 
 def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse what links can't do, and faults that break connections themselves if clients' connections end at links."""
-    from kafka_chaos.faults.links.relay.frames import unknown_api
+    from kafka_chaos.faults.links.relay.frames import why_no_api
 
     keys = parameters(fault)
     if not fault.needs_links:
@@ -271,7 +271,7 @@ def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     if cluster.security != "plaintext":
         yield ("fault",), f"{fault.kind} reads requests, and {cluster.security} encrypts them: expected plaintext"
     api = keys.get("api")
-    if api is not None and (refusal := unknown_api(api)) is not None:
+    if api is not None and (refusal := why_no_api(api)) is not None:
         yield ("api",), refusal
 
 

@@ -24,7 +24,7 @@ class Around(RelayContext):
         self.tallies = dict(enumerate(self.rules))  # type: ignore[arg-type]
         self.recorded: list[dict[str, object]] = []
 
-    def record(self, conversation: Conversation, exchange: Exchange) -> None:
+    def write_to_trace(self, conversation: Conversation, exchange: Exchange) -> None:
         self.recorded.append(conversation.line(exchange))
 
 
@@ -73,7 +73,7 @@ def test_a_rule_takes_what_a_controller_tells_of_a_partition(named: dict[str, ob
     talk = conversation(around, "broker-3")
     assert ask(talk, told(2)) is (Fate.WAIT if taken else Fate.PASS)
     assert [one["detail"] for one in around.rules[0].told] == ([{"controller_epoch": 4}] if taken else [])
-    talk.record_unanswered()
+    talk.trace_unanswered()
     assert around.recorded[0]["leader_epochs"] == [["a", 0, 2]]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_chaos.faults.links.relay.stream import HEAD, Fate, Stream
+from kafka_chaos.faults.links.relay.stream import HEAD_BYTES, Fate, Stream
 
 
 def framed(body: bytes) -> bytes:
@@ -35,13 +35,13 @@ class Passing:
             self.stream.feed(memoryview(data[start : start + pieces]))
 
 
-@given(st.lists(st.integers(0, 3 * HEAD), max_size=6), st.integers(1, 2 * HEAD))
+@given(st.lists(st.integers(0, 3 * HEAD_BYTES), max_size=6), st.integers(1, 2 * HEAD_BYTES))
 def test_all_passes_unchanged_and_each_frame_is_asked_about_once(sizes: list[int], piece: int) -> None:
     bodies = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
     passing = Passing()
     passing.feed(b"".join(map(framed, bodies)), max(piece, 64))
     assert passing.passed == b"".join(map(framed, bodies))
-    assert [asked[:HEAD] for asked in passing.asked] == [body[:HEAD] for body in bodies]
+    assert [asked[:HEAD_BYTES] for asked in passing.asked] == [body[:HEAD_BYTES] for body in bodies]
 
 
 @pytest.mark.parametrize("piece", [1, 3, 1000])
@@ -59,7 +59,7 @@ def test_one_that_waits_lets_all_behind_it_wait(piece: int) -> None:
 
 
 def test_a_large_frame_is_asked_about_again_once_it_is_whole() -> None:
-    body = b"x" * (5 * HEAD)
+    body = b"x" * (5 * HEAD_BYTES)
     passing = Passing(lambda frame: Fate.PASS if len(frame) == len(body) else Fate.WHOLE)
     passing.feed(framed(body)[:-1], 1000)
     assert passing.passed == b""

@@ -127,7 +127,7 @@ def test_writes_are_limited_by_cgroups_of_either_version(
     monkeypatch.setattr(kernel, "CGROUPS", tmp_path)
     (tmp_path / "docker" / "1").mkdir(parents=True)
     (tmp_path / "docker" / "1" / "io.max").touch()
-    assert kernel.write_limit_file(groups) == (None if file is None else tmp_path / file)
+    assert kernel.file_limiting_writes(groups) == (None if file is None else tmp_path / file)
 
 
 def test_a_slow_disk_writes_at_once_and_a_fast_one_later(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
