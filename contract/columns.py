@@ -77,11 +77,11 @@ TABLES = {
     "share_starts": SHARE_STARTS,
 }
 TABLES_OF_TRANSACTIONS = ("transactions", "assignments")
-"""The tables that a run with a transactional lane must have (version 2 of lanes.json)."""
+"""A run with a transactional lane must have these tables, as version 2 of lanes.json demands."""
 TABLES_OF_GROUPS = ("assignments", "commits")
-"""The tables that a run with a group or a loop must have (version 2 of lanes.json)."""
+"""A run with a group or a loop must have these tables, as version 2 of lanes.json demands."""
 TABLES_OF_SHARES = ("deliveries", "share_starts")
-"""The tables that a run with a share group must have (version 3 of lanes.json)."""
+"""A run with a share group must have these tables, as version 3 of lanes.json demands."""
 OUTCOMES = ("ok", "fail", "info")
 """The outcomes of a record for its producer: acknowledged, certainly not written, or unknown."""
 

@@ -288,7 +288,7 @@ class HarnessPaused(Event):
 
 
 BEGINS = "begins"
-"""The `change` of a share group's member before its process starts. Verification doubts deliveries to other members."""
+"""The `change` of a share group's member before its process starts. Without it, its deliveries are in doubt."""
 
 
 class MemberChanged(Event):

@@ -143,8 +143,8 @@ class GroupLedger(_Entry):
     """A group of the lane: its rows in assignments/ and commits/, the latter by outcome, and its partitions.
 
     `reads`: the lane that the group reads. `members`: how many members assignments/ names. `processed`: how many
-    records they processed. `without_generation`: assignments that name no generation. `doubled`: rows of either table
-    that repeat another row.
+    records they processed. `without_generation`: assignments that name no generation. `doubled`: rows of these two
+    tables that repeat another row.
     """
 
     group: str

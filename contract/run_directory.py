@@ -11,7 +11,7 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.events import LaneJudged, RunEnded, Step, StepProgress, type_name
 from kafka_chaos.contract.lane.lanes import Lane
 
-FORMAT_VERSION = 1  # the version of prediction.json and verdict.json
+FORMAT_VERSION = 1  # of prediction.json, verdict.json and manifest.json, and of lanes.json with plain lanes
 VERSION_WITH_TRANSACTIONS = 2
 """The version of lanes.json where a lane is transactional, or has a group or a loop. The run then has the tables
 `columns.TABLES_OF_TRANSACTIONS` or `columns.TABLES_OF_GROUPS`."""

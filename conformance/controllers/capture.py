@@ -38,7 +38,7 @@ class Exchange:
     response: Mapping[str, Any] | None
 
     def errors(self, topic: str) -> list[str]:
-        """The errors that the answer has for a topic, as `errors_of` names them; "no answer" if there is none."""
+        """The names of the answer's error and of a topic's errors in it (`errors_of`); "no answer" if there is none."""
         states = self.request.get("topic_states") or ()
         ids = [state["topic_id"] for state in states if state["topic_name"] == topic and "topic_id" in state]
         return ["no answer"] if self.response is None else errors_of(self.response, [topic, *ids])

@@ -40,7 +40,7 @@ def leader_and_isr(
     topic_id: uuid.UUID | None = None,
     **state: Any,
 ) -> LeaderAndIsrRequest:
-    """A LeaderAndIsr request of this version about one partition. `controller`: the id that it names as its sender's.
+    """A LeaderAndIsr request of this version about one partition. `controller`: the sender's id.
 
     `state`: the fields of the partition's state. Without a `topic_id`, the topic has the nil UUID in the request.
     """

@@ -43,8 +43,8 @@ class ClusterProfile:
     `controllers`: the number of dedicated controllers in KRaft mode; no scenario breaks an only controller.
     `migration_controllers`: the number of controllers to which a cluster with ZooKeeper can migrate.
     `elr`: whether leaders may be elected from the eligible leader replicas (KIP-966); None: as the version does.
-    `links`: whether every connection passes a link, so that single requests can be held. `configs_of`: settings of
-    single brokers.
+    `links`: whether every connection passes a link, so that single requests can be held. `configs_of`: by
+    broker, its own settings.
     """
 
     name: str

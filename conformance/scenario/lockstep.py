@@ -63,10 +63,10 @@ class LockStep:
         on_kafka()
         for action in actions:
             self.model.apply(action)
-        states = len(self.model.states)
+        allowed_states = len(self.model.states)
         observation, comparison = self._agree()
         self.model.narrow(observation)
-        record = self._note(sentence, time.monotonic() - start, observation, comparison, states)
+        record = self._note(sentence, time.monotonic() - start, observation, comparison, allowed_states)
         if not comparison.conforms:
             differences = "; ".join(map(str, comparison.differences))
             raise ScenarioViolation(f"{self.act.name}, step {record.number} ({sentence}) {differences}")
@@ -78,7 +78,7 @@ class LockStep:
         """
         last: Observation | None = None
 
-        def seen() -> bool:
+        def is_seen() -> bool:
             nonlocal last
             try:
                 last = self.observer.observe()
@@ -88,12 +88,12 @@ class LockStep:
 
         def wait() -> None:
             try:
-                wait_until(seen, f"this observation: {sentence}", timeout=_PATIENCE, interval=0.1)
+                wait_until(is_seen, f"this observation: {sentence}", timeout=_PATIENCE, interval=0.1)
             except WaitTimeout as error:
                 if last is None:
                     raise
-                states = self.model.states
-                self._note(sentence, _PATIENCE, last, self.model.compare(last), len(states))
+                allowed_states = len(self.model.states)
+                self._note(sentence, _PATIENCE, last, self.model.compare(last), allowed_states)
                 raise ScenarioViolation(f"{self.act.name}: {error}") from error
 
         self.take(sentence, wait)
@@ -168,15 +168,15 @@ class LockStep:
     # --- Comparison ------------------------------------------------------------------------------------------------
 
     def _note(
-        self, sentence: str, seconds: float, observation: Observation, comparison: Comparison[Any], states: int
+        self, sentence: str, seconds: float, observation: Observation, comparison: Comparison[Any], allowed_states: int
     ) -> StepRecord:
         record = StepRecord(
             number=len(self.act.steps),
             sentence=sentence,
             seconds=seconds,
             observation=observation,
-            states=states,
-            matching=len(comparison.matching),
+            allowed_states=allowed_states,
+            matching_states=len(comparison.matching),
             differences=comparison.differences,
         )
         self.act.steps.append(record)
@@ -187,8 +187,8 @@ class LockStep:
         """The first observation that the model allows and that came twice in a row, and its comparison with the model.
 
         A single observation may show a state that never was, since its parts are not of one moment. When time is over,
-        the last observation is returned if the model does not allow it: they disagree. If the model allows it, it came
-        only once, so that nothing is certain; then, and if nothing could be observed, `KafkaChaosError` is raised.
+        the last observation is returned if the model does not allow it: Kafka and the model disagree. If the model
+        allows it, it came only once, which proves nothing: `KafkaChaosError` is raised, as it is if none came.
         """
         last: Observation | None = None
         comparison: Comparison[Any] | None = None

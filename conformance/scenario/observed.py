@@ -76,7 +76,7 @@ def _checkpoint_line(stage: Stage, broker: int) -> str:
 
 
 def _refusals(stage: Stage, broker: int) -> list[str]:
-    """A broker's answers to requests that only a leader serves: Produce, ListOffsets and Fetch 10."""
+    """A broker's answers to requests that only a leader serves: Produce, ListOffsets, Fetch (version 10)."""
     with stage.connect(broker) as client:
         codes = (
             client.produce(stage.topic, "astray")[0],
@@ -92,7 +92,7 @@ def _latest_offset(stage: Stage, broker: int) -> tuple[str, int]:
 
 
 def _answer_to_unfenced_fetch(stage: Stage, broker: int) -> tuple[str, int]:
-    """The error and the high watermark in the answer to a Fetch 12 request without a leader epoch."""
+    """The error and the high watermark in the answer to a Fetch request (version 12) without a leader epoch."""
     answer = stage.answer_from(broker, lambda client: client.fetch(stage.topic))
     return error_name(answer.error), answer.high_watermark
 
@@ -104,13 +104,13 @@ def _answer_in_named_epoch(stage: Stage, broker: int) -> str:
     return error_name(stage.answer_from(named.leader or broker, fetch).error)
 
 
-def _described(stage: Stage) -> tuple[int | None, tuple[int, ...], list[int]]:
+def _describe_partition(stage: Stage) -> tuple[int | None, tuple[int, ...], list[int]]:
     """The leader, the replicas and the ISR of the partition, as an admin client gets them."""
     partition = stage.lease.admin.known_partitions(stage.topic)[0]
     return partition.leader, partition.replicas, sorted(partition.isr)
 
 
-# --- Moments, in seconds since the clock was started -----------------------------------------------------------------
+# --- Moments, as observations in seconds since the clock was started -------------------------------------------------
 
 
 def moment_of(line: str) -> float:
@@ -187,7 +187,7 @@ _REPLICA_OBSERVATIONS: Mapping[str, Callable[..., Any]] = {
     "answer to Fetch 12": _answer_to_unfenced_fetch,
     "error of Fetch 12": lambda stage, broker: _answer_to_unfenced_fetch(stage, broker)[0],
     "answer in the epoch named by": _answer_in_named_epoch,
-    "described": _described,
+    "described": _describe_partition,
     "epoch file": lambda stage, broker: (
         stage.node(broker).read_file(f"{BROKER_DATA}/{stage.topic}-0/leader-epoch-checkpoint").decode()
     ),

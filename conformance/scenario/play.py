@@ -15,7 +15,7 @@ from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 
-ModelOf = Callable[[ClusterConfig, frozenset[ClusterState]], ClusterModel]
+ModelOf = Callable[[ClusterConfig, frozenset[ClusterState]], ClusterModel]  # makes an act's model
 
 
 def model_of_kafka(config: ClusterConfig, states: frozenset[ClusterState]) -> ClusterModel:

@@ -62,7 +62,7 @@ def _flat(observed: Any) -> Any:
 class StepRecord:
     """One step: a sentence about what was done, the observation after it, and its differences from the model.
 
-    `states` counts the states of the model in which the step may end, `matching` those that agree with the observation.
+    `allowed_states`: in how many states of the model the step may end; `matching_states`: how many fit the observation.
     `seconds` is the time from the action to the observation that counts: the second of two equal ones.
     """
 
@@ -72,8 +72,8 @@ class StepRecord:
     observation: Annotated[
         Observation, BeforeValidator(_flat), PlainSerializer(observation_json), Field(alias="observed")
     ]
-    states: Annotated[int, Field(alias="allowed_states")]
-    matching: Annotated[int, Field(alias="matching_states")]
+    allowed_states: int
+    matching_states: int
     differences: Annotated[tuple[Difference, ...], _PLAIN]
 
 

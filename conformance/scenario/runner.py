@@ -124,7 +124,7 @@ def run_scenario(
     except KafkaChaosError as error:
         record.reason = str(error)
     except Exception as error:  # noqa: BLE001 -- a crashed scenario is unknown, and the others can still run
-        record.reason = _crash(error)
+        record.reason = _crash_text(error)
     record.seconds = time.monotonic() - start
     notify("verdict", record)
     return record
@@ -141,7 +141,7 @@ def run_scenarios(
         return [run_scenario(scenario, pool, notify=notify) for scenario in scenarios for _ in range(repeat)]
 
 
-def _crash(error: Exception) -> str:
+def _crash_text(error: Exception) -> str:
     """The words for a scenario that crashed: the error, and its place in the project's own code."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "site-packages" not in frame.filename] or frames

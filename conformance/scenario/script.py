@@ -57,7 +57,7 @@ def play_acts(play: Play, acts: Sequence[Mapping[str, Any]], file: Mapping[str, 
         for values in act.get("for", [{}]):
             filled_act = filled({key: value for key, value in act.items() if key != "for"}, values)
             parts = file.get("parts", {})
-            with _started(play, clusters, filled_act) as stage:
+            with _new_act(play, clusters, filled_act) as stage:
                 _Script(stage, parts, remembered).take(filled_act.get("before", []))
                 with _with_group(stage, filled_act) as grouped:
                     _Script(grouped, parts, remembered).take(filled_act["steps"])
@@ -70,7 +70,7 @@ def _with_group(stage: Any, act: Mapping[str, Any]) -> AbstractContextManager[An
     return shares_on(stage, **act["shares"]) if "shares" in act else nullcontext(stage)
 
 
-def _started(play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[str, Any]) -> AbstractContextManager[Any]:
+def _new_act(play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[str, Any]) -> AbstractContextManager[Any]:
     keys = {key: value for key, value in act.items() if key not in ACT_KEYS}
     cluster = act.get("cluster", "steady")
     profile = clusters[cluster] if isinstance(cluster, str) else ClusterProfile(**cluster)

@@ -207,10 +207,10 @@ def _say(message: str, code: int) -> int:
 def bug_report(error: BaseException) -> str:
     """A line with the error of a bug and the path of its traceback, which this call writes to a file."""
     kind, line = type(error).__name__, errors.first_line(error)
-    return f"{kind if line == kind else f'{kind}: {line[:200]}'}; {_traceback_of(error)}"
+    return f"{kind if line == kind else f'{kind}: {line[:200]}'}; {_write_traceback(error)}"
 
 
-def _traceback_of(error: BaseException) -> str:
+def _write_traceback(error: BaseException) -> str:
     """Write the traceback to a file, and return the words that say where it is."""
     if _debugging():
         return "the traceback is above"

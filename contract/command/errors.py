@@ -57,7 +57,7 @@ def first_line(source: str | BaseException) -> str:
 
 
 def first_of(names: Sequence[str], most: int = 5) -> str:
-    """The first names of a list, with "…" where there are more: a, b, …"""
+    """The first `most` names of a list as one text, with "…" where there are more: a, b, …"""
     return ", ".join((*names[:most], "…") if len(names) > most else names)
 
 

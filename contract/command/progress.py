@@ -20,8 +20,8 @@ def progress(done: int, total: int, part: str) -> None:
 @contextmanager
 def reporting_to(listener: ProgressListener) -> Iterator[None]:
     """Call the listener with all progress that this thread reports within the block."""
-    before = _LISTENER.set(listener)
+    token = _LISTENER.set(listener)
     try:
         yield
     finally:
-        _LISTENER.reset(before)
+        _LISTENER.reset(token)

@@ -1,4 +1,4 @@
-"""Plain words for the value that was expected where pydantic refused one. Does not import pydantic."""
+"""Plain words for the value that pydantic expected where it refused another. Does not import pydantic."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -23,8 +23,8 @@ _TABLE = package_toml(__package__, "configuration.toml")
 class Classified:
     """How the model treats a configuration key, and why.
 
-    `touches`: the anomalies whose prediction the key may make wrong, unless its value meets a rule in `harmless`: the
-    pair of `values` and a list, of `least` or `most` and a number, or of `version` and the first harmless version.
+    `touches`: the anomalies whose prediction the key may make wrong, unless its value meets a rule in `harmless`.
+    A rule is a pair: `values` and a list, `least` or `most` and a number, or `version` and the first harmless version.
     """
 
     status: str
@@ -48,7 +48,7 @@ def _holds(rule: str, bound: Any, value: object) -> bool:
         return bool(text in bound)
     try:
         if rule == "version":
-            # 2.8-IV1 is a protocol of 2.8.
+            # A value such as 2.8-IV1 names a protocol of release 2.8.
             return release(text.partition("-")[0]) >= release(bound)
         return bool(float(text) >= bound if rule == "least" else float(text) <= bound)
     except ValueError:

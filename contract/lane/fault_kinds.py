@@ -14,7 +14,7 @@ ON_LINKS = ("hold", "delay", "rate", "drop", "cut", "answer", REPEAT, "alter", "
 whose requests, responses or connections were hit."""
 COUNTS_AS: Mapping[str, str | None] = {
     **dict.fromkeys((*ON_LINKS, "isolate", "packet-loss"), "partition"),
-    **{kind: kind for kind in FAULT_KINDS},  # also `repeat`, which is in ON_LINKS, too
+    **{kind: kind for kind in FAULT_KINDS},  # overrides `repeat`, which is in ON_LINKS, too
     **dict.fromkeys(("lost-checkpoint", "lost-index", "failing-segment", "full-disk"), "kill"),
     **dict.fromkeys(("slow-disk", "freeze-disk"), "pause"),
     **dict.fromkeys(("corrupted-segment", "truncated-segment", "read-only-disk"), "power-loss"),

@@ -35,7 +35,7 @@ OFFSETS = (IN_TRANSACTION, AFTER, BEFORE)
 COMMIT_OUTCOMES = ("ok", "fail", "info")
 """The outcomes of a commit for its member: acknowledged, refused, or neither."""
 
-_WHEN = {AFTER: "commits after processing", BEFORE: "commits before processing", AUTO: "commits automatically"}
+_IN_WORDS = {AFTER: "commits after processing", BEFORE: "commits before processing", AUTO: "commits automatically"}
 
 
 class GroupAnomaly(AnomalyName):
@@ -167,7 +167,7 @@ class Group(Settings):
         texts = [
             counted(self.members, "static member" if self.static else "member"),
             f"assigned by {self.assignor}" if self.protocol == CLASSIC else "assigned by brokers (KIP-848)",
-            _WHEN[self.commits],
+            _IN_WORDS[self.commits],
             f"session time-out {self.session_timeout_ms / 1000:g} s",
             f"at most {self.max_poll_interval_ms / 1000:g} s between polls",
         ]
@@ -231,5 +231,5 @@ class Loop(Settings):
 
 
 def with_brokers_assigning(group: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a group. With the protocol `consumer`, brokers assign: the assignor is None, unless it is given."""
+    """These keys of a group. With the protocol `consumer`, brokers assign: the assignor is None, unless it is given."""
     return {"assignor": None, **group} if group.get("protocol") == CONSUMER else group

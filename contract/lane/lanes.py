@@ -249,7 +249,7 @@ class Lane:
 _CLASSES_OF_SETTINGS: Mapping[str, type[Transactional | Group | Loop | Share]] = {
     kind.KEY: kind for kind in (Transactional, Group, Loop, Share)
 }
-"""The lane's keys with settings of transactions, groups and loops, each with the class of the settings."""
+"""The lane's keys with settings of transactions, groups, loops and share groups, with the class of the settings."""
 _INTERNAL_TOPIC_KEYS = ("consumer_offsets", "transaction_state")
 _OPTIONAL = (
     *("kafka_version", "metadata_mode", "elr", "client", "flushes", "verifies_transactions", "assume", "created_late"),

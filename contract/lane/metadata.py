@@ -25,7 +25,7 @@ UNCLEAN_IN_KRAFT_SINCE: Release = (3, 9)
 ELR_SINCE: Release = (4, 0)
 """Eligible leader replicas (KIP-966): the feature `eligible.leader.replicas.version`, in KRaft mode."""
 ELR_BY_DEFAULT_SINCE: Release = (4, 1)
-"""On in clusters that were created in this release or later; an upgrade alone does not switch them on."""
+"""They are on in clusters created in this release or later; an upgrade alone does not switch them on."""
 
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})([.-][\w.-]{1,40})?")
 
@@ -39,7 +39,7 @@ def release(version: str) -> Release:
 
 
 def usual_mode(version: str) -> str:
-    """The mode of a cluster of this version where none is named: with ZooKeeper, while there was one."""
+    """The mode of a cluster of this version where none is named: ZooKeeper, if the version has it."""
     return KRAFT if release(version) >= NO_ZOOKEEPER_SINCE else ZOOKEEPER
 
 

@@ -106,5 +106,5 @@ class Settings:
         return cls(**entries(cls, entry, cls.KEY))
 
     def to_json(self) -> dict[str, Any]:
-        """The form of `lanes.json`."""
+        """These settings as `lanes.json` has them."""
         return asdict(self)

@@ -27,7 +27,7 @@ STATES = {
     "doubtful": "can't be decided here, so the lane is unknown",
     "not-judged": "not judged: evidence is missing",
 }
-"""The meaning of a cell's state, as in the legend."""
+"""By the state of a cell, its meaning, as in the legend."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def _cell(evidence: Evidence, name: str, entry: Mapping[str, Any], anomaly: AnyA
 
 
 def _state(predicted: str, count: int, verdict: Verdict, *, unread: bool) -> str:
-    """A cell's state, as `verification/judging/` decides: in a lane without a violation, a deviation is a doubt."""
+    """A cell's state, as `verification/judging/` decides. A deviation is a doubt if `unread`, or without violation."""
     in_doubt = verdict is not Verdict.VIOLATION
     if count:
         if predicted in {Status.PERMITTED, Status.REQUIRED}:

@@ -2,7 +2,7 @@
 
 A client that hangs in a call sends no records, so no late record shows that it hangs. So callers say when each call
 begins and ends. Once a call has taken a second, an event is emitted: events.jsonl has the call even if it never ends or
-the harness dies. Its end emits another one. A shorter call emits an event only if it fails for good.
+the harness dies. Its end emits another event. A shorter call emits an event only if it fails for good.
 """
 
 import itertools
@@ -19,7 +19,7 @@ _CHECK_INTERVAL_S = 0.25
 
 
 class Calls:
-    """The calls of all clients of a load; `emit` gets the events. A call of `seconds` is long. Threads may share it."""
+    """The calls of all clients of a load; `emit` gets the events. Calls of `seconds` or more are long. Thread-safe."""
 
     def __init__(self, emit: Callable[[CallNoted], None] = lambda event: None, *, seconds: float = _LONG_S) -> None:
         self._emit = emit

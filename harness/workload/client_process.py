@@ -281,7 +281,7 @@ class SupervisedProcess:
             self.handler.handle(kind, event)
 
 
-Start = Callable[[EventHandler], SupervisedProcess]
+ProcessStarter = Callable[[EventHandler], SupervisedProcess]
 """Starts a process of a client, and passes its events to the handler."""
 
 

@@ -35,7 +35,7 @@ from kafka_chaos.harness.workload.transactions.load import TransactionalProducer
 Members = GroupLoad | ApplicationMembers
 """The members of a group: the harness's own, or the application's."""
 LaneReaders = tuple[Follower | ApplicationMembers, ...]
-"""The consumers that read a lane from its start to its end. The first one is given whatever any of them is given."""
+"""The consumers that read a lane from its start to its end. The first is given every record that another is given."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class LaneClients:
             "transaction_timeout_ms": configs.get("transaction.timeout.ms"),
             **({} if read_line is None else {"log": True}),
         }
-        start = load.start(lane, PRODUCER, client_id, settings, lane.producer_configs)
+        start = load.process_starter(lane, PRODUCER, client_id, settings, lane.producer_configs)
         return ProcessProducer(start, rows, read_line=read_line)
 
     def _followers(self) -> tuple[Follower, ...]:
@@ -166,5 +166,5 @@ class LaneClients:
             return RecordedConsumer(lane, load, isolation=isolation, number=number)
         client_id = f"{lane.lane}-{name}" if name else lane.lane
         settings = {"start_offsets": load.start_offsets.get(lane.lane, {}), "isolation": isolation}
-        start = load.start(lane, CONSUMER, client_id, settings, lane.reader_configs)
+        start = load.process_starter(lane, CONSUMER, client_id, settings, lane.reader_configs)
         return ProcessConsumer(start, lane, load, isolation=isolation, number=number)

@@ -55,7 +55,7 @@ class PhaseLoad:
         self._clock = shared.clock
         by_name = {lane.lane: lane for lane in lanes}
 
-        def load_of(lane: LaneSpec) -> LaneLoad:
+        def new_load(lane: LaneSpec) -> LaneLoad:
             return LaneLoad(
                 LaneClients(
                     lane,
@@ -65,8 +65,8 @@ class PhaseLoad:
                 )
             )
 
-        self.lanes: Mapping[str, LaneLoad] = {lane.lane: load_of(lane) for lane in lanes if lane.created_at is None}
-        self._create, self._load_of = create, load_of
+        self.lanes: Mapping[str, LaneLoad] = {lane.lane: new_load(lane) for lane in lanes if lane.created_at is None}
+        self._create, self._new_load = create, new_load
         self._late_lanes = sorted((lane.created_at, lane.lane, lane) for lane in lanes if lane.created_at is not None)
         self.span_ns: tuple[int, int] | None = None
         """Begin and end of the load, in ns of the monotonic clock; None until the load has ended."""
@@ -102,7 +102,7 @@ class PhaseLoad:
                 raise WaitTimeout(f"the load ended before the topic of lane {name} was to be created")
             create, condition = partial(self._create, lane), f"the topic of lane {name} to be created"
             wait_until(create, condition, timeout=float("inf"), interval=1.0, cancelled=self._creation.ending)
-            load = self._load_of(lane)
+            load = self._new_load(lane)
             self.lanes = {**self.lanes, name: load}
             load.start()
 
@@ -119,7 +119,7 @@ class PhaseLoad:
                 stack.callback(lane.close)
 
     def clients(self, lane: str, role: str) -> Sequence[SupervisedProcess]:
-        """The lane's clients in `role` that are processes of their own, for faults to hit; none before it has begun."""
+        """The lane's clients in `role` that are processes, for faults to hit; none before the lane has begun."""
         return self.lanes[lane].processes(role) if lane in self.lanes else ()
 
     def start_again(self, clients: Sequence[object]) -> None:
@@ -140,19 +140,19 @@ class PhaseLoad:
         processes: these then have a problem, and the run goes on. A consumer that reads nothing is only reported, after
         15 s: the verdict on its lane will be `unknown`.
         """
-        silent = partial(self._lanes_without, attrgetter("acknowledged"))
-        condition, seen = "every lane to have a record acknowledged", lambda: f"none yet in {', '.join(silent())}"
+        find_silent = partial(self._lanes_without, attrgetter("acknowledged"))
+        condition, seen = "every lane to have a record acknowledged", lambda: f"none yet in {', '.join(find_silent())}"
         try:
-            wait_until(lambda: not silent(), condition, timeout=timeout, seen=seen)
+            wait_until(lambda: not find_silent(), condition, timeout=timeout, seen=seen)
         except WaitTimeout:
-            are_processes = [self.lanes[name].report_silence(timeout) for name in silent()]
+            are_processes = [self.lanes[name].report_silence(timeout) for name in find_silent()]
             if not all(are_processes):
                 raise
-        unread = partial(self._lanes_without, attrgetter("consumed"))
+        find_unread = partial(self._lanes_without, attrgetter("consumed"))
         try:
-            wait_until(lambda: not unread(), "every lane to have a record consumed", timeout=_FIRST_READ_TIMEOUT_S)
+            wait_until(lambda: not find_unread(), "every lane to have a record consumed", timeout=_FIRST_READ_TIMEOUT_S)
         except WaitTimeout:
-            for name in unread():
+            for name in find_unread():
                 self._on_notice(
                     f"the consumer of lane {name} read nothing within {_FIRST_READ_TIMEOUT_S:g} s "
                     "of the first acknowledgements"

@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.workload.client_process import EventHandler, ProtocolBreach, Start, SupervisedProcess
+from kafka_chaos.harness.workload.client_process import EventHandler, ProcessStarter, ProtocolBreach, SupervisedProcess
 from kafka_chaos.harness.workload.clients.defect_watch import ReadLine
 from kafka_chaos.harness.workload.clients.following import Follower
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
@@ -49,7 +49,7 @@ class ProcessProducer(LaneProducer, EventHandler):
     role = "a producer"
     process: SupervisedProcess
 
-    def __init__(self, start: Start, rows: ProducedRows, *, read_line: ReadLine | None = None) -> None:
+    def __init__(self, start: ProcessStarter, rows: ProducedRows, *, read_line: ReadLine | None = None) -> None:
         super().__init__(rows)
         self.flushes = 0
         self._handle_outcome = rows.handle_outcome
@@ -158,14 +158,14 @@ class ProcessConsumer(Follower, EventHandler):
     role = "a consumer"
     process: SupervisedProcess
 
-    def __init__(self, start: Start, lane: LaneSpec, load: LoadSettings, **options: Any) -> None:
+    def __init__(self, start: ProcessStarter, lane: LaneSpec, load: LoadSettings, **options: Any) -> None:
         """`options`: further parameters of `Follower`."""
         super().__init__(lane, load, partitions=lane.partitions, **options)
         self._start = start
         self._start_process()
 
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float) -> None:
-        """Wait until all is read up to the end offsets, then let the process leave. To be past them is a problem."""
+        """Wait until all is read up to the end offsets, then let the process leave. To read past them is a problem."""
         super().drain(end_offsets, timeout=timeout)
         for partition, end in end_offsets.items():
             if (at := self.position[partition]) > end:

@@ -10,7 +10,7 @@ from kafka_chaos.contract.run_directory import LOGS_FOLDER
 from kafka_chaos.harness.clients.kinds import parse_client
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.calls import Calls
-from kafka_chaos.harness.workload.client_process import Start, SupervisedProcess
+from kafka_chaos.harness.workload.client_process import ProcessStarter, SupervisedProcess
 from kafka_chaos.harness.workload.tables import LoadTables
 
 LINGER_MS = 5
@@ -78,7 +78,7 @@ class LoadSettings:
             raise UsageFailure(f"lane {lane.lane}: {client} can't connect to a secured listener here")
         return client.kind.secured(self.client_configs)
 
-    def start(
+    def process_starter(
         self,
         lane: LaneSpec,
         role: str,
@@ -88,7 +88,7 @@ class LoadSettings:
         *,
         command: Sequence[str] = (),
         may_end: bool = False,
-    ) -> Start:
+    ) -> ProcessStarter:
         """A function that starts a process of the lane's client in this role, and passes its events to a handler.
 
         `name`: its `client.id`, also in messages. `settings`: fields of the order `begin` that not all roles have.

@@ -39,7 +39,7 @@ class SteppedMember:
         self._last_offsets: dict[int, int] = {}
         self.has_left = False
         self._client = Consumer(configs, logger=_SILENT)
-        self._client.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+        self._client.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke)
 
     def serve(self) -> None:
         """Take part in rebalances between batches; in the middle of a batch, only wait."""
@@ -108,7 +108,7 @@ class SteppedMember:
         self.has_left = True
         return {}
 
-    def _assigned(self, client: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_assign(self, client: Consumer, partitions: list[TopicPartition]) -> None:
         if self._incremental:
             client.incremental_assign(partitions)
         else:
@@ -116,7 +116,7 @@ class SteppedMember:
         client.pause(partitions)
         self._held |= {partition.partition for partition in partitions}
 
-    def _revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         self._held -= {partition.partition for partition in partitions}
 
 

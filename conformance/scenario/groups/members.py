@@ -157,11 +157,11 @@ class Members:
     def observe(self) -> observation.GroupObservation:
         """Observe members, owners of partitions, committed offsets, and what each member tells and did.
 
-        Raises `ClusterFailure` if the coordinator does not answer, or if a rebalance is in progress that will soon be
-        over, since every member answers.
+        Raises `ClusterFailure` if the coordinator does not answer, or if a rebalance is in progress though every
+        member answers: it will soon be over.
         """
-        described = self._described()
-        observed = {number: self._observed_member(process) for number, process in self._processes.items()}
+        described = self._describe()
+        observed = {number: self._observe_member(process) for number, process in self._processes.items()}
         members = {self._number(member): member for member in described.members}
         is_settled = described.state.name in _SETTLED_STATES
         if not is_settled and all(observed[number].has is not None for number in members):
@@ -173,21 +173,21 @@ class Members:
         return observation.GroupObservation(
             members=tuple(sorted(members)),
             owners=tuple(owners) if is_settled else None,
-            committed=self._committed(),
+            committed=self._committed_offsets(),
             by_member=observed,
         )
 
     def coordinator(self) -> int:
         """The node id of the group's coordinator."""
-        return int(self._described().coordinator.id)
+        return int(self._describe().coordinator.id)
 
-    def _described(self) -> Any:
+    def _describe(self) -> Any:
         try:
             return self._admin.describe_consumer_groups([self.id], request_timeout=_REQUEST_TIMEOUT_S)[self.id].result()
         except KafkaException as failure:
             raise ClusterFailure(f"the coordinator does not describe the group: {failure.args[0].str()}") from failure
 
-    def _committed(self) -> tuple[int, ...]:
+    def _committed_offsets(self) -> tuple[int, ...]:
         partitions = [TopicPartition(self.topic, partition) for partition in range(self.partitions)]
         request = [ConsumerGroupTopicPartitions(self.id, partitions)]
         try:
@@ -207,7 +207,7 @@ class Members:
         successor = self._successors.get(number, number)
         return successor if self._processes[successor].id == described.member_id else number
 
-    def _observed_member(self, process: MemberProcess) -> observation.MemberObservation:
+    def _observe_member(self, process: MemberProcess) -> observation.MemberObservation:
         if not process.is_running:
             return observation.MemberObservation(did=tuple(process.did))
         answer = process.ask("tell", within=_ANSWER_TIMEOUT_S)

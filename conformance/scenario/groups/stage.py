@@ -41,8 +41,8 @@ class GroupStage(Stage):
 
     def one_batch(self, member: int) -> None:
         """A member takes a whole batch of one record, and commits after or before it, as the group's `commits` say."""
-        after = self.members.group.commits == AFTER
-        for verb in ("poll", "process", "commit") if after else ("poll", "commit", "process"):
+        commits_after = self.members.group.commits == AFTER
+        for verb in ("poll", "process", "commit") if commits_after else ("poll", "commit", "process"):
             self.member_step(verb, member)
 
     def take_over(self, member: int, former: int) -> None:

@@ -140,7 +140,7 @@ class ShareMembers:
         """Let a member acknowledge a record again and again until the acknowledgement is taken or refused."""
         member = self.members[number]
 
-        def final_answer() -> str | None:
+        def send_once() -> str | None:
             try:
                 session = self._session(member, keeps_epoch=True)
                 answer = session.connection.request(member.acknowledgement(session, kind, offset))
@@ -155,7 +155,7 @@ class ShareMembers:
             return error if error in _FINAL_ANSWERS else None
 
         awaited = f"an answer to member {number}, which acknowledges offset {offset}"
-        error = wait_until(final_answer, awaited, timeout=_TIMEOUT, interval=0.2, seen=lambda: str(member.errors))
+        error = wait_until(send_once, awaited, timeout=_TIMEOUT, interval=0.2, seen=lambda: str(member.errors))
         member.did.append((kind, offset, error))
 
     def acknowledge_unheard(self, number: int, kind: str, offset: int) -> None:
@@ -183,7 +183,7 @@ class ShareMembers:
         """The member's session at the leader; without one, a new connection, whose first fetch (epoch 0) begins one.
 
         With `keeps_epoch`, a member that was connected to another leader goes on with the epoch of its former session,
-        not knowing that this is over. Raises `ClusterFailure` while there is no leader that takes a connection.
+        as if that session were not over. Raises `ClusterFailure` while there is no leader that takes a connection.
         """
         leader, session = leader_of(self.cluster, self.topic, 0), member.session
         if session is None or session.leader != leader:
@@ -197,7 +197,7 @@ class ShareMembers:
         name = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         epoch = 0
 
-        def assigned_topic_id() -> Any:
+        def ask_for_topic_id() -> Any:
             nonlocal epoch
             heartbeat = messages.ShareGroupHeartbeatRequest(
                 group_id=self.id,
@@ -218,7 +218,7 @@ class ShareMembers:
             topics = answer.assignment.topic_partitions if answer.assignment is not None else ()
             return topics[0].topic_id if topics else None
 
-        topic_id = wait_until(assigned_topic_id, f"{self.id} to have a member", timeout=_TIMEOUT, interval=0.5)
+        topic_id = wait_until(ask_for_topic_id, f"{self.id} to have a member", timeout=_TIMEOUT, interval=0.5)
         return ShareMember(self.id, topic_id, name)
 
     def _coordinator(self) -> BrokerClient:

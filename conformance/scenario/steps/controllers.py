@@ -35,7 +35,7 @@ class ControllerSteps(FaultSteps):
     def end_capture(self, api: str = "", broker: int = 0) -> None:
         """End the capture once every request has its answer.
 
-        With `api`, first wait until `broker` has answered such a request about the topic; a StopReplica must delete.
+        With `api`, first wait until `broker` has answered such a request on the topic. A StopReplica must also delete.
         """
         capture = self._capture
         assert capture is not None, "nothing is captured"
@@ -86,7 +86,7 @@ class ControllerSteps(FaultSteps):
     ) -> None:
         """Send a broker a LeaderAndIsr request in the name of broker 3, by default with the present controller epoch.
 
-        `leader`: by default, the broker itself. `authorized`: whether ACLs allow the request; the model has to be told.
+        `leader`: by default, the broker itself. `authorized`: whether ACLs allow the request; the model has no ACLs.
         `answer_errors` gets the answer's `errors_of`, by `sentence`.
         """
         request = leader_and_isr(

@@ -156,8 +156,8 @@ class FaultSteps(LockStep):
     def cut(self, source: int, target: int, *, channel: Port = "replication", action: Action = "reject") -> None:
         """Cut requests from one broker to another: fetches (`replication`) or a controller's (`control`)."""
         fault = _partition(source, target, channel, action)
-        replicas = [state.replica(source) for state in self.model.states if channel == "replication"]
-        follows = bool(replicas) and all(
+        replicas = (state.replica(source) for state in self.model.states)
+        follows = channel == "replication" and all(
             replica.runs and replica.role == FOLLOWER and replica.leader == target for replica in replicas
         )
         nodes = (self.node(target),)

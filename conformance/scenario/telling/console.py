@@ -18,6 +18,7 @@ from kafka_chaos.conformance.scenario.record import TRANSACTIONS_ACT, ActRecord,
 from kafka_chaos.conformance.scenario.runner import tallies
 from kafka_chaos.conformance.scenario.telling.words import group_lines, tell_change, tell_difference
 from kafka_chaos.contract.command.command_line import plain_table
+from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.harness.report.listeners.waiting import Waiting
 
 _DIFFERENCE_STYLE = "bold red"
@@ -99,8 +100,7 @@ class ConsoleReporter:
 
     def _print_step(self, act: ActRecord, step: StepRecord) -> None:
         before = next((earlier.observation for earlier in reversed(act.steps) if earlier.number < step.number), None)
-        states = "1 state" if step.states == 1 else f"{step.states} states"
-        timing = f"  {step.seconds:.1f} s, {states} allowed"
+        timing = f"  {step.seconds:.1f} s, {counted(step.allowed_states, 'state')} allowed"
         self._print("")
         self._print(Text.assemble((f"{step.number:3}. ", "dim"), (step.sentence, "bold"), (timing, "dim")))
         seen = step.observation

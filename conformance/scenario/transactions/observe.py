@@ -74,7 +74,7 @@ class TransactionsObserver:
             if error != NONE:
                 raise ClusterFailure(f"broker {leader} answers ListOffsets with {error_name(error)}")
         records = read_replica(self.cluster.brokers[leader], self.topic, partition).records
-        log = tuple((record.offset, _named(record), record.producer_epoch) for record in records)
+        log = tuple((record.offset, _name_of(record), record.producer_epoch) for record in records)
         (_, high_watermark), (_, last_stable_offset) = answers
         return log, high_watermark, last_stable_offset
 
@@ -116,7 +116,7 @@ class TransactionsObserver:
         return observed.OffsetsObservation(committed=None if offset < 0 else offset, pending=pending_error != NONE)
 
 
-def _named(record: Record) -> str:
+def _name_of(record: Record) -> str:
     """The name of a record in the scenario: its value; `COMMIT` or `ABORT` for a marker."""
     if record.control:
         return _MARKERS.get(int.from_bytes((record.key or b"")[2:4], "big"), "another control record")

@@ -201,9 +201,9 @@ def transactional_act(
 ) -> Iterator[TransactionsStage]:
     """The stage of an act on a new topic, with new transactional ids. In `name`, `{version}` is the brokers' version.
 
-    `bumps`: producers speak the protocol of KIP-890, part 2. `with_group`: they also commit the offsets of a group in
-    another new topic, which is empty at first. `beside_coordinator`: the coordinator's broker has no replica of the
-    topic.
+    `bumps`: each transaction raises the producer epoch (KIP-890, part 2). `with_group`: producers also commit a group's
+    offsets in another new topic, which is empty at first. `beside_coordinator`: the coordinator's broker has no
+    replica of the topic.
     """
     with play.pool.leased(profile) as lease:
         lease.settled_controller()

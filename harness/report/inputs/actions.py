@@ -80,8 +80,7 @@ def _shown_by_fault(fault: FaultRecord, partitions: Iterable[Iterable[Change]]) 
         if fault.kind in _BY_END:
             yield _BY_END[fault.kind]
         if _BY_END.get(fault.kind) != "restart":  # A leader that was not down learns only now that it was replaced.
-            replaced = (_was_replaced(node, fault, changes) for changes in partitions)
-            yield from ("learn" for was_replaced in replaced if was_replaced)
+            yield from ("learn" for changes in partitions if _was_replaced(node, fault, changes))
 
 
 def _was_replaced(node: str, fault: FaultRecord, changes: Iterable[Change]) -> bool:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from kafka_chaos.contract.columns import Column
 from kafka_chaos.verification.engines.duckdb_engine import parquet, selected
 
-MEMORY = "1GB"
+MEMORY = "1GB"  # the limit of DuckDB's memory
 SLOTS_PER_BUCKET = 3
 """A bucket of a chart's time is divided into this many slots. In the chart, times in one slot look the same."""
 
@@ -28,9 +28,9 @@ Grids = Mapping[str, tuple[int, int]]
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
     """The database of this process, opened once: opening takes longer than most statements on a usual run."""
-    spilled = tempfile.TemporaryDirectory(prefix="kafka-chaos-report-")
-    atexit.register(spilled.cleanup)
-    database = duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": spilled.name})
+    spill_folder = tempfile.TemporaryDirectory(prefix="kafka-chaos-report-")
+    atexit.register(spill_folder.cleanup)
+    database = duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": spill_folder.name})
     slot_width = f"greatest(width // {SLOTS_PER_BUCKET}, 1)"
     database.execute(f"CREATE MACRO slot(moment, start, width) AS (moment - start) // {slot_width}")
     return database

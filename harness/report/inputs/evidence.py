@@ -68,7 +68,7 @@ class Evidence(RunFiles):
     """A verified run directory's small files. `predicted` are the entries of prediction.json by lane.
 
     `tables`: by a table's name, its Parquet files. `verified_tables`: by a table's name, the rows that verdict.json
-    counts (docs/ledger.md). `checkpoints`: by broker, and by partition, such as `orders/0`.
+    counts (docs/ledger.md). `checkpoints`: by broker, what it has by partition, such as `orders/0`.
     """
 
     verdict: Verdict

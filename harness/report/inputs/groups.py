@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka_chaos.contract.columns import ASSIGNMENTS, COMMITS
 from kafka_chaos.harness.report.inputs.asking import Grids, ask
-from kafka_chaos.harness.report.inputs.transactions import natural
+from kafka_chaos.harness.report.inputs.transactions import natural_key
 
 _ASSIGNMENTS_IN_ORDER = """
 SELECT lane, "group", consumer, member, generation, partition, start_ns, end_ns
@@ -89,7 +89,7 @@ def read_groups(
 def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Sequence[SimilarCommits]) -> GroupOverTime:
     """A group, from its rows of assignments/. A member that gets a partition back at once counts as having kept it."""
     holdings: list[Holding] = []
-    last_index: dict[tuple[int, str], int] = {}
+    last_index: dict[tuple[int, str], int] = {}  # By partition and member, the index of the last holding.
     generations: dict[int, int] = {}
     for row in rows:
         member, generation = _member_name(group, row), row["generation"]
@@ -108,7 +108,7 @@ def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Seque
         lane=lane,
         holdings=holdings,
         commits=commits,
-        members=sorted({holding.member for holding in holdings}, key=natural),
+        members=sorted({holding.member for holding in holdings}, key=natural_key),
         generations=sorted((start_ns, generation) for generation, start_ns in generations.items()),
     )
 

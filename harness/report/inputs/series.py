@@ -24,8 +24,8 @@ from kafka_chaos.harness.report.inputs.groups import GroupOverTime, read_groups
 from kafka_chaos.harness.report.inputs.transactions import TransactionalId, read_transactions
 from kafka_chaos.harness.report.pages import label
 
-RANGES = 200
-"""Neighbours among an anomaly's findings in a partition join if within 1/200 of the distance from first to last."""
+RANGES_PER_PARTITION = 200
+"""Neighbouring findings of an anomaly in a partition join if within 1/200 of the distance from first to last."""
 MOST_RANGES = 20_000  # the most ranges that are kept: those with the most findings
 
 # Findings are counted by `spot`, which is their offset, or, without one, their sequence number. A range ends where the
@@ -54,9 +54,9 @@ WITH placed AS (
 )
 SELECT * FROM fullest ORDER BY lane, anomaly, partition NULLS FIRST, producer_id NULLS FIRST, first
 """
-BUCKETS = 160  # the most buckets of time per lane
-GAPS = 12  # the most availability gaps per lane: the longest ones
-ERRORS = 8  # the most different errors per lane: the most frequent ones
+MOST_BUCKETS = 160  # the most buckets of time per lane
+MOST_GAPS = 12  # the most availability gaps per lane: the longest ones
+MOST_ERRORS = 8  # the most different errors per lane: the most frequent ones
 GRAIN_NS = 10_000_000
 """Gaps of this length or longer are exact. The start of a chart and the width of its buckets are multiples of it."""
 SHORTEST_GAP_NS = 500_000_000  # a shorter pause is no availability gap
@@ -224,7 +224,7 @@ def condense(tables: Mapping[str, Sequence[Path]], phases: Sequence[Phase]) -> S
     produced = tables.get("produced", ())
     extents = {row["lane"]: (row["first"], row["last"]) for row in ask(_EXTENTS, produced, PRODUCED)}
     grids = _grids(extents, phases)
-    findings = ask(_JOINED, tables.get("findings", ()), FINDINGS, ranges=RANGES, most=MOST_RANGES)
+    findings = ask(_JOINED, tables.get("findings", ()), FINDINGS, ranges=RANGES_PER_PARTITION, most=MOST_RANGES)
     ranges = [FindingRange(**row) for row in findings]
     lanes_with_findings = {finding.lane for finding in ranges}
     return Series(
@@ -258,7 +258,7 @@ def _grids(extents: Mapping[str, tuple[int, int]], phases: Sequence[Phase]) -> G
         edges = [edge for edge in (phase.start_ns, phase.end_ns, *records) if edge is not None]
         if lanes:
             start = min(edges) // GRAIN_NS * GRAIN_NS
-            grids |= dict.fromkeys(lanes, (start, bucket_width(max(edges) - start + 1, BUCKETS)))
+            grids |= dict.fromkeys(lanes, (start, bucket_width(max(edges) - start + 1, MOST_BUCKETS)))
     return grids
 
 
@@ -266,10 +266,10 @@ def _over_time(files: Sequence[Path], grids: Grids) -> dict[str, LaneSeries]:
     """The series of each lane that has a grid."""
     buckets = _buckets(ask(_COUNTS, files, PRODUCED, grids, step=math.log1p(LATENCY_STEP)))
     gaps: defaultdict[str, list[Gap]] = defaultdict(list)
-    for row in ask(_GAPS, files, PRODUCED, grids, grain=GRAIN_NS, most=GAPS):
+    for row in ask(_GAPS, files, PRODUCED, grids, grain=GRAIN_NS, most=MOST_GAPS):
         gaps[row["lane"]].append(Gap(row["start_ns"], row["end_ns"]))
     errors: defaultdict[str, list[ErrorCount]] = defaultdict(list)
-    for row in ask(_ERRORS, files, PRODUCED, grids, most=ERRORS):
+    for row in ask(_ERRORS, files, PRODUCED, grids, most=MOST_ERRORS):
         errors[row["lane"]].append(ErrorCount(row["outcome"], row["error"] or "no error given", row["count"]))
     return {
         lane: LaneSeries(
@@ -293,12 +293,12 @@ def _buckets(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Bucket, ...]]
             counts[row["outcome"]] += row["count"]
         steps = [(row["step"], row["count"]) for row in bucket_rows if row["step"] is not None]
         longest = max((row["latency"] for row in bucket_rows if row["latency"] is not None), default=None)
-        p50, p99 = (min(_latency(steps, share), longest) if longest is not None else None for share in (0.5, 0.99))
+        p50, p99 = (min(_percentile(steps, share), longest) if longest is not None else None for share in (0.5, 0.99))
         lanes[lane] += (Bucket(index, counts["ok"], counts["fail"], counts["info"], p50, p99, longest),)
     return lanes
 
 
-def _latency(steps: Sequence[tuple[int, int]], share: float) -> int:
+def _percentile(steps: Sequence[tuple[int, int]], share: float) -> int:
     """A percentile of latencies in nanoseconds: `share` of the records are below it.
 
     `steps`: each logarithmic step of `LATENCY_STEP`, with its number of records. A percentile between two records is

@@ -45,7 +45,7 @@ class TracedFault:
 class TracedRequest:
     """One request and its answer. Times are seconds from the run's first event; `answered` None: nobody answered.
 
-    `errors`: the error codes in the answer. `size`: of the request, in bytes."""
+    `detail`: what only some APIs have. `errors`: the error codes in the answer. `size`: of the request, in bytes."""
 
     asked: float
     answered: float | None

@@ -75,7 +75,7 @@ class TransactionalId:
         return sum(bar.count for bar in self.bars if bar.outcome == outcome)
 
     @property
-    def fenced(self) -> int:
+    def fenced_count(self) -> int:
         """The number of transactions whose producer was fenced."""
         return sum(bar.count for bar in self.bars if bar.is_fenced)
 
@@ -101,12 +101,12 @@ def read_transactions(files: Sequence[Path], grids: Grids) -> dict[str, list[Tra
     for row in ask(_INCARNATIONS, files, TRANSACTIONS, grids):
         incarnations[row["lane"], row["transactional_id"]].append(Incarnation(row["start_ns"], row["producer_id"]))
     lanes: defaultdict[str, list[TransactionalId]] = defaultdict(list)
-    for lane, name in sorted(bars, key=lambda key: (key[0], natural(key[1]))):
+    for lane, name in sorted(bars, key=lambda key: (key[0], natural_key(key[1]))):
         lanes[lane].append(TransactionalId(name, bars[lane, name], incarnations[lane, name]))
     return dict(lanes)
 
 
-def natural(name: str) -> list[tuple[int, str]]:
+def natural_key(name: str) -> list[tuple[int, str]]:
     """The sort key of a name that orders numbers as people count: `a-2` before `a-10`."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 

@@ -84,7 +84,7 @@ class TerminalListener:
         self._console.print(f"[dim]{(event.ts_ns - self._start) / 1e9:6.1f} s[/dim]  {text}", highlight=False)
 
     def _is_first(self, event: event_types.DefectPrecondition) -> bool:
-        """Whether the lane has not met the defect before: a producer may do so hundreds of times."""
+        """Note the defect; returns whether the lane had not met it before: a producer may meet it hundreds of times."""
         before = len(self._defects_met)
         self._defects_met.add((event.lane, event.defect))
         return len(self._defects_met) > before
@@ -131,9 +131,9 @@ class TerminalListener:
 
 
 @contextmanager
-def on_terminal(shows: bool, above: Callable[[], str] | None = None) -> Iterator[list[Listener]]:
-    """Show runs on the terminal within the block, if `shows`. Yields the listeners to use: one, or none."""
-    if not shows:
+def on_terminal(is_shown: bool, above: Callable[[], str] | None = None) -> Iterator[list[Listener]]:
+    """Show runs on the terminal within the block, if `is_shown`. Yields the listeners to use: one, or none."""
+    if not is_shown:
         yield []
         return
     with TerminalListener(console(), above) as listener:

@@ -85,7 +85,7 @@ def draw_transactions(
 def _counts(ids: Sequence[TransactionalId]) -> str:
     by_outcome = totals(ids)
     texts = [f"{by_outcome[outcome]:,} {name}" for outcome, name in _NAMES.items() if by_outcome[outcome]]
-    fenced = sum(txn_id.fenced for txn_id in ids)
+    fenced = sum(txn_id.fenced_count for txn_id in ids)
     return join(texts) + (f"; {fenced:,} ended in a fenced producer" if fenced else "")
 
 

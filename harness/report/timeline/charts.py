@@ -130,13 +130,13 @@ def _span(lane: str, timeline: Timeline, series: Series) -> tuple[int, int] | No
     return (min(edges), max(edges)) if len(edges) >= 2 else None
 
 
-def _strips(lane: str, timeline: Timeline, partitions: int, end_ns: int) -> list[Strip]:
-    """For each partition, the elections that brokers log, and the leaders and ISRs that clients see, until `end_ns`."""
+def _strips(lane: str, timeline: Timeline, most: int, end_ns: int) -> list[Strip]:
+    """For `most` partitions, the elections that brokers log, and the leaders and ISRs that clients see, to `end_ns`."""
     leaders, isrs = timeline.leaders.get(lane, {}), timeline.isrs.get(lane, {})
     elections = timeline.elections.get(lane, {})
     partitions_of_lane = sorted(leaders.keys() | isrs.keys() | elections.keys())
     strips = []
-    for partition in partitions_of_lane[:partitions]:
+    for partition in partitions_of_lane[:most]:
         suffix = f" {partition}" if len(partitions_of_lane) > 1 else ""
         for name, source, changes in (
             ("elections", "as brokers log them", election_states(elections.get(partition, ()))),

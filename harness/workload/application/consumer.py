@@ -28,12 +28,12 @@ _RESETS_TO_THE_START = ("smallest", "earliest", "beginning")
 class ApplicationConsumers(Readers):
     """All consumers that the application of one lane makes, and the records that they receive.
 
-    If it `has_groups`, the assignments and commits of the consumers' groups are recorded, too.
+    With `has_groups`, the assignments and commits of the consumers' groups are recorded, too.
     """
 
     def __init__(self, lane: LaneSpec, load: LoadSettings, *, has_groups: bool = False) -> None:
         super().__init__()
-        # Else, markers, aborted records, compaction or retention may leave offset 0 without a record.
+        # Markers, aborted records, compaction and retention may leave offset 0 without a record.
         self.begins_at_0 = lane.transactional is None and lane.cleanup_policy is None
         self.clients: list[ApplicationConsumer] = []
         self.group_ids: set[str] = set()
@@ -45,14 +45,12 @@ class ApplicationConsumers(Readers):
 
     def client(self, configs: Mapping[str, object]) -> ApplicationConsumer:
         """Make one more consumer, with these configs."""
-        group: dict[str, Any] = {}
-        if self._has_groups:
-            isolation = str(configs.get("isolation.level", READ_COMMITTED))
-            group = {"group": str(configs["group.id"]), "isolation": isolation}
-        rows = ConsumedRows(self._load, lane=self._lane, readers=self, **group)
+        group_id, isolation = str(configs["group.id"]), str(configs.get("isolation.level", READ_COMMITTED))
+        group_options: dict[str, Any] = {"group": group_id, "isolation": isolation} if self._has_groups else {}
+        rows = ConsumedRows(self._load, lane=self._lane, readers=self, **group_options)
         client = ApplicationConsumer(self, configs, rows, f"{self._lane}-application-{len(self.clients) + 1}")
         self.clients.append(client)
-        self.group_ids.add(str(configs["group.id"]))
+        self.group_ids.add(group_id)
         return client
 
     def leave(self) -> None:
@@ -64,8 +62,8 @@ class ApplicationConsumers(Readers):
     def note_positions(self, reader: object, offsets: Iterable[Sequence[int]]) -> None:
         """Note positions. The highest counts, whichever client has read it: partitions move between clients."""
         with self._lock:
-            for number, at in offsets:
-                self._positions[number] = None, max(at, self._positions.get(number, (None, 0))[1])
+            for partition, offset in offsets:
+                self._positions[partition] = None, max(offset, self._positions.get(partition, (None, 0))[1])
 
 
 class ApplicationConsumer:
@@ -106,7 +104,7 @@ class ApplicationConsumer:
             if on_assign is not None:
                 on_assign(self, partitions)
 
-        def revoking(callback: RebalanceCallback | None) -> RebalanceCallback:
+        def revocation_callback(callback: RebalanceCallback | None) -> RebalanceCallback:
             def revoked(_: Any, partitions: Any) -> None:
                 # The callback comes first: the application may commit offsets of these partitions in it.
                 if callback is not None:
@@ -118,8 +116,8 @@ class ApplicationConsumer:
 
             return revoked
 
-        callbacks = {"on_revoke": revoking(on_revoke), "on_lost": revoking(on_lost or on_revoke)}
-        self._client.subscribe(list(topics), on_assign=assigned, **callbacks)
+        revoke, lose = revocation_callback(on_revoke), revocation_callback(on_lost or on_revoke)
+        self._client.subscribe(list(topics), on_assign=assigned, on_revoke=revoke, on_lost=lose)
 
     def assign(self, partitions: Sequence[Any]) -> None:
         self._assignment.revoked(self._assignment.held - set(self._in_topic(partitions)))
@@ -148,24 +146,25 @@ class ApplicationConsumer:
         self, message: Any = None, offsets: Sequence[TopicPartition] | None = None, asynchronous: bool = True
     ) -> Any:
         commits, committed = self._commits, self._committed_offsets(message, offsets)
-        choices = {"message": message, "offsets": offsets}
-        arguments: dict[str, Any] = {name: choice for name, choice in choices.items() if choice is not None}
+        choices: dict[str, Any] = {"message": message, "offsets": offsets}
+        arguments = {name: choice for name, choice in choices.items() if choice is not None}
         if not asynchronous:
             with commits.committing(committed) as failed:
                 answers = self._client.commit(**arguments, asynchronous=False)
                 failed |= errors_in(answers)
             return answers
-        number, errors = commits.announce(committed), commits.errors
+        number, errors_before = commits.announce(committed), commits.errors
         self._unanswered.append((number, committed))
         try:
             return self._client.commit(**arguments, asynchronous=True)
         except KafkaException as failure:
             self._unanswered = [commit for commit in self._unanswered if commit[0] != number]
-            commits.note_answer(number, dict.fromkeys(committed, failure.args[0]), certain=commits.errors == errors)
+            failed = dict.fromkeys(committed, failure.args[0])
+            commits.note_answer(number, failed, certain=commits.errors == errors_before)
             raise
 
     def sending_offsets(self, offsets: Sequence[TopicPartition], **transaction: int) -> AbstractContextManager[object]:
-        """A context manager whose block sends these offsets to a transaction; see `Commits.committing`."""
+        """Record a commit, for which the block of this context manager sends the offsets to the `transaction`."""
         return self._commits.committing(self._committed_offsets(None, offsets), **transaction)
 
     def close(self) -> None:
@@ -209,7 +208,7 @@ class ApplicationConsumer:
     def _was_reset(self, message: Any, last: Any) -> bool:
         """Whether a position that went back was reset, to the start of the log or, after a truncation, to its end.
 
-        After a truncation, every record from its offset on has a later leader epoch than the records read before.
+        In doubt, it counts as reset. After a truncation, new records have a later leader epoch than those read before.
         """
         if self._resets_to == "error":
             return False
@@ -228,7 +227,7 @@ class ApplicationConsumer:
         answers = [answer for answer in partitions if answer.topic == self._recorder.topic]
         answered = {answer.partition: answer.offset for answer in answers if answer.offset >= 0}
         # librdkafka leaves out partitions whose position it has committed already, and reports _NO_OFFSET if these are
-        # all. So the answer belongs to the first commit that has these offsets or, without any, that had none.
+        # all. So the answer belongs to the first commit with its offsets or, if it has none, to the first without.
         may_lack_partitions = bool(answered) or (error is not None and error.code() == KafkaError._NO_OFFSET)
         for commit in self._unanswered:
             number, offsets = commit

@@ -20,14 +20,14 @@ from kafka_chaos.harness.workload.groups.group_kinds import group_configs, group
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
-_KEYS_OF_THE_LANE = {
+_LANE_KEY_BY_CONFIG = {
     "acks": "acks",
     "request.required.acks": "acks",
     "enable.idempotence": "idempotence",
     "max.in.flight": "max_in_flight",
     "max.in.flight.requests.per.connection": "max_in_flight",
 }
-"""librdkafka's keys on which the prediction depends, and the key of the lane that sets each."""
+"""By librdkafka's key on which the prediction depends, the key of the lane that sets it."""
 _RETURN_TIMEOUT_S = 30.0
 
 R = TypeVar("R")
@@ -100,7 +100,7 @@ class ProducerHandle(Handle[ApplicationProducers]):
         """
         own_configs = dict(configs or {})
         own_configs.pop("bootstrap.servers", None)
-        for key, name in _KEYS_OF_THE_LANE.items():
+        for key, name in _LANE_KEY_BY_CONFIG.items():
             if key in own_configs:
                 value = str(getattr(self._lane, name)).lower()
                 if _as_text(own_configs.pop(key)) != _as_text(value):
@@ -143,7 +143,7 @@ class LoopHandle(ProducerHandle):
     def consumer(self, configs: Mapping[str, object] | None = None) -> ApplicationConsumer:
         """A `confluent_kafka.Consumer` that records what it receives from the source, as a member of the loop's group.
 
-        It does not commit by itself. Raises `UsageFailure` if `configs` contradict the lane.
+        The consumer does not commit by itself. Raises `UsageFailure` if `configs` contradict the lane.
         """
         assert self._recorder.inputs is not None
         return self._consumer(self._recorder.inputs, self._source, configs)
@@ -168,7 +168,7 @@ H = TypeVar("H", bound=Handle[Any])
 
 
 class ApplicationThread(Worker):
-    """Calls one function of the application with its handle, in a thread of its own; `name`: its name in messages."""
+    """A thread that calls one function of the application with its handle; `name`: the function's name in messages."""
 
     def __init__(self, function: Callable[[H], object], handle: H, *, name: str) -> None:
         super().__init__(lambda: function(handle), name=name)

@@ -32,7 +32,7 @@ class ApplicationMembers(ApplicationConsumers):
         source: LaneSpec | None = None,
         has_groups: bool = False,
     ) -> None:
-        """`has_groups`: see `ApplicationConsumers`.
+        """`has_groups`: whether assignments and commits are recorded, too.
 
         Raises `UsageFailure` if the group's settings ask for crashes or the like, which only the harness's members do.
         """
@@ -77,7 +77,7 @@ class ApplicationMembers(ApplicationConsumers):
 
     def committed(self) -> dict[str, dict[int, int]]:
         """The committed offsets of the consumers' groups, by group id and partition; raises `ClusterFailure`."""
-        # Only if the lane has a group. The function may have made consumers of other groups, or none.
+        # None without a group in the lane. The function may have made consumers of other groups, or no consumers.
         groups = self._own_groups and (self.group_ids or self._own_groups)
         return {group: committed_by(group, self._read, self._load) for group in groups}
 

@@ -22,8 +22,8 @@ _TICK_S = 0.05
 class Readers:
     """One or several consumers that read a lane together: how far they have read, and the wait for the lane's end.
 
-    `consumed`: how many records were read so far. `process`: of a single consumer, if it has one of its own. `_worker`:
-    the consumers' thread, if any. Safe for several threads.
+    `consumed`: how many records were read so far. `process`: the process of a single consumer, if it has its own.
+    `_worker`: the consumers' thread, if any. Safe for several threads.
     """
 
     process: SupervisedProcess | None = None
@@ -80,7 +80,7 @@ class Readers:
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float) -> None:
         """Wait until all partitions are read to their end, at most `timeout` seconds, or until no more will be read.
 
-        If some are not, that is reported and the run goes on: the verdict says what can't be judged.
+        Partitions that are not are reported, and the run goes on: the verdict says what can't be judged.
         """
         deadline = time.monotonic() + timeout
         while (behind := self.behind(end_offsets)) and time.monotonic() <= deadline and self.may_read_more():
@@ -107,7 +107,7 @@ class ConsumedRows(EventHandler):
     """The rows of one consumer of `lane`, made of the events of its process or by method calls in this process.
 
     `readers` learns how far the consumer has read. Its commits have rows only if `group` is set, its assignments only
-    if `isolation` (level) is. `on_change` learns when a member of a group freezes and thaws.
+    if the isolation level `isolation` is. `on_change` learns when a member of a group freezes and thaws.
     """
 
     role = "a member of a group"
@@ -125,7 +125,7 @@ class ConsumedRows(EventHandler):
         self.lane = lane
         self.readers = readers
         self.last_ns = 0
-        # Empty, but for topics that had records before. Some clients read again from the log's start.
+        # By partition, the first offset of this run; empty for a new topic. Some clients also read what is before it.
         self._run_starts = load.start_offsets.get(lane, {})
         self._tables = load.tables
         self._isolation = isolation
@@ -164,7 +164,7 @@ class ConsumedRows(EventHandler):
         ]
         self._assigned_rows |= {(consumer, row["partition"]): row for row in rows}
         if self._isolation is not None:
-            # In the journal, from which these rows are recovered if the harness dies before it writes them.
+            # The journal, from which these rows are recovered if the harness dies before it writes them.
             self._tables.reservations.write({"assigned": rows})
 
     def given_back(self, consumer: str, partitions: Sequence[int], ns: int) -> None:
@@ -215,9 +215,9 @@ class ConsumedRows(EventHandler):
         if lengths | {len(leader_epoch or offset)} != {len(offset)} or min(offset, default=0) < 0:
             raise ProtocolBreach("columns of one length, and offsets of at least 0, were expected")
         if starts := self._run_starts:
-            is_own = [at >= starts.get(number, 0) for number, at in zip(columns["partition"], offset, strict=True)]
-            columns = {name: list(compress(column, is_own)) for name, column in columns.items()}
-            leader_epoch = None if leader_epoch is None else list(compress(leader_epoch, is_own))
+            is_new = [at >= starts.get(number, 0) for number, at in zip(columns["partition"], offset, strict=True)]
+            columns = {name: list(compress(column, is_new)) for name, column in columns.items()}
+            leader_epoch = None if leader_epoch is None else list(compress(leader_epoch, is_new))
         self.add_batch(consumer, ns=ns, leader_epoch=leader_epoch, **columns)
 
     _handle_read = handle_read

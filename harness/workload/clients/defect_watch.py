@@ -1,14 +1,14 @@
 """Recognises in a producer's log that the precondition of a known defect of its client library has occurred.
 
-A line is recognised by its text. A version of the library that words it differently is not recognised: then no finding
-is explained by the defect. A producer in a process of its own passes its log on by events of the client protocol. With
+A line is recognised by its text. If a version of the library words it differently, it is not recognised: then the
+defect explains no finding. A producer in a process of its own passes its log on by events of the client protocol. With
 `debug=eos`, librdkafka logs two preconditions, in a few lines per run:
 
 - librdkafka-4953: an idempotent producer renews its producer epoch because messages timed out or sequence numbers were
   skipped, as the line says. A renewal for another reason is what KIP-360 asks for, and no precondition.
 - KAFKA-15591: librdkafka reports messages as acknowledged because a later message to their partition was
   (`IMPLICITACK`, `rd_kafka_dr_implicit_ack`). That is wrong if they begin with message 1 and the leader did not take
-  them: from a producer that is new to the partition, it takes a later message all the same.
+  them: from a producer that is new to the partition, a leader takes any message first.
 
 Other acknowledgements without an offset are right: `IMPLICITACK` of messages after others, since a leader that knows
 the producer takes no message without those before it, and `DUPSEQ`, the answer to a retry of messages that the leader
@@ -80,8 +80,8 @@ def log_reader(
 
     if (lane.client or IN_PROCESS).partition(" ")[0] != IN_PROCESS:
         return read_line_of_other_client if concerned else None
-    is_read = configs.get("enable.idempotence") is True and not configs.keys() & _LOG_KEYS
-    return read_line_of_librdkafka if is_read else None
+    reads_log = configs.get("enable.idempotence") is True and not configs.keys() & _LOG_KEYS
+    return read_line_of_librdkafka if reads_log else None
 
 
 def with_log_reader(configs: Mapping[str, object], read_line: ReadLine | None) -> dict[str, object]:

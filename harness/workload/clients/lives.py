@@ -58,12 +58,12 @@ class ClientSlot(Generic[C]):
             return
         now = time.monotonic()
         elapsed = now - load.clock.began
-        by_fault = self._process is not None and self._process.ended_by_fault
-        if self.client is not None and (now >= self._end or by_fault):
+        killed_by_fault = self._process is not None and self._process.ended_by_fault
+        if self.client is not None and (now >= self._end or killed_by_fault):
             ended, self.client = self.client, None
             pause = _NEVER if self._life.returns is None else self._life.returns
-            self._next_start, self._end = elapsed + (0.0 if by_fault else pause), _NEVER
-            if by_fault or self._life.ends == KILL:
+            self._next_start, self._end = elapsed + (0.0 if killed_by_fault else pause), _NEVER
+            if killed_by_fault or self._life.ends == KILL:
                 load.on_notice(f"{ended.lane}: the {self._life.role} in slot {self.number} is killed")
                 kill(ended)
             else:
@@ -85,7 +85,7 @@ def processes_of(clients: Iterable[LaneProducer | Follower]) -> list[SupervisedP
 class FurtherConsumers(Readers):
     """The consumers of a lane that come and go beside the one that stays; a thread starts and ends them.
 
-    `connect` makes the consumer of a number, counted from 1, in a slot. Each reads the whole topic from its start.
+    `connect(number, slot)` makes a consumer; numbers count from 1. Each consumer reads the topic from its start.
     Consumers that live when `stop` is called live on, to read the topic to its end.
     """
 

@@ -49,6 +49,6 @@ REFUSED_BEFORE_APPEND = frozenset({
 
 
 def outcome_of(error: KafkaError, *, retries: bool) -> tuple[Outcome, str]:
-    """The outcome for the error of a delivery report, and the error's name. `retries`: whether it may be retried."""
+    """The outcome for the error of a delivery report, and the error's name. `retries`: whether the producer retries."""
     was_never_appended = error.code() in REFUSED_BEFORE_APPEND and not retries
     return Outcome.FAIL if was_never_appended else Outcome.INFO, error.name()

@@ -61,7 +61,7 @@ class ProducedRows:
         self.sent = self.acknowledged = 0
         self.longest_gap_ns = 0
         self.lock = threading.RLock()
-        self._transactions: list[tuple[int, int]] = []
+        self._transactions: list[tuple[int, int]] = []  # (first seq, number of the transaction)
         self._rows = bytearray()
         # By seq, what only some records have: a partition, the input of a loop, an outcome that is not ok.
         self._partitions: dict[int, int] = {}

@@ -30,7 +30,7 @@ _TICK_S = 0.05
 _BATCH = 256
 _PURGE_TIMEOUT_S = 1.0
 _unpack_seq = struct.Struct(">q").unpack_from
-_SEQ_START = 12  # In a value, whose layout `identity.py` describes.
+_SEQ_START = 12  # The seq's first byte in a value, whose layout `identity.py` describes.
 # A broken cluster's errors are reported, and need no log. Without a logger, librdkafka prints some whatever its
 # `log_level` is, such as that a transactional producer was fenced.
 SILENT_LOGGER = logging.Logger("kafka_chaos.client")

@@ -124,8 +124,8 @@ class Positions:
     def since(self, partition: int, offset: int) -> tuple[int, str]:
         """The earliest time at which an offset may have been committed, in ns, and the assignment's name then."""
         reached = self._reached.get(partition, [])
-        at = bisect_left(reached, (offset,))
-        return reached[at][1:] if at < len(reached) else (self._assignment.begun_ns, self._assignment.name)
+        index = bisect_left(reached, (offset,))
+        return reached[index][1:] if index < len(reached) else (self._assignment.begun_ns, self._assignment.name)
 
 
 def next_offsets(messages: Iterable[Any]) -> dict[int, int]:

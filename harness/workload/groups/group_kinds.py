@@ -126,17 +126,18 @@ class ConsumerGroup(GroupLoad):
     def _start(self, settings: MemberSettings, rows: EventHandler) -> SupervisedProcess:
         """Start a member as a process of the lane's client. For librdkafka, the program is `_MEMBER_MODULE`."""
         client = parse_client(self.lane.client)
-        # The folder of a version of librdkafka; the harness imports its own without one.
+        # The folder of the lane's version of librdkafka; None: the version that the harness imports.
         packages = None if client is None else client.packages
         command = command_of(_MEMBER_MODULE, packages=packages) if client is None or packages is not None else ()
         name, configs = settings["name"], settings["configs"]
-        return self.load.start(self.lane, MEMBER, name, settings, configs, command=command, may_end=True)(rows)
+        starter = self.load.process_starter(self.lane, MEMBER, name, settings, configs, command=command, may_end=True)
+        return starter(rows)
 
 
 def group_reading(lane: LaneSpec, read: LaneSpec) -> tuple[str, Group | None, str]:
-    """The group that reads `read` for a lane, `group` or `loop`: the lane's key, the group's settings and its id.
+    """The group by which `lane` reads `read`: the lane's key for it, the group's settings, and its id.
 
-    A lane's `group` reads the lane itself, and the group of its `loop` reads the loop's source. A lane may have both.
+    The key is `group` if `read` is the lane itself, and `loop` if it is the source of the lane's loop.
     """
     if lane.loop is None or read.lane == lane.lane:
         return "group", lane.group, group_of(lane.lane)
@@ -224,7 +225,8 @@ class ShareGroup(GroupLoad):
             on_change=partial(self._on_change, name),
         )
         configs = dict(self.lane.consumer_configs)
-        return self.load.start(self.lane, SHARER, name, settings, configs, may_end=True)(rows)
+        starter = self.load.process_starter(self.lane, SHARER, name, settings, configs, may_end=True)
+        return starter(rows)
 
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float) -> None:
         """Wait as every group does, for positions that are told from now on: an older one may be from amid the load."""

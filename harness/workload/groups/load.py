@@ -71,7 +71,7 @@ class GroupLoad(Readers, ABC):
         super().__init__()
         self.lane, self.read, self.load = lane, read, load
         self.group, self.group_id = group, group_id
-        self.output = WrittenRecords()  # By the members of a loop.
+        self.output = WrittenRecords()  # The records that the members of a loop write.
         self.reads = read.lane  # The lane's name.
         self._on_notice, self._calls = load.on_notice, load.calls
         self._join_call: int | None = None
@@ -148,7 +148,7 @@ class GroupLoad(Readers, ABC):
         return [member for _, member in sorted(self._members.items())]
 
     def committed(self) -> dict[str, dict[int, int]]:
-        """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
+        """The group's committed offsets, by its id and by partition: here none, as of a share group."""
         return {}
 
     @abstractmethod

@@ -68,7 +68,7 @@ class LoopRows(ConsumedRows):
         self._transactions.add_row(row)
 
 
-PAST_EVERY_RECORD = 2**62
+PAST_EVERY_RECORD = 2**62  # an offset
 
 
 @dataclass(eq=False, kw_only=True)

@@ -97,7 +97,7 @@ def _begun_transactions(produced: Path, ids: pa.Table) -> pa.Table:
     records = pa.concat_tables(pq.read_table(path, columns=columns) for path in sorted(produced.glob("*.parquet")))
     records = records.filter(pc.is_valid(records["transaction"]))
     begun = records.group_by([*_PRODUCER_KEY, "transaction"]).aggregate([("invoke_ns", "min")])
-    ids = ids.group_by(ids.column_names).aggregate([])  # Each once.
+    ids = ids.group_by(ids.column_names).aggregate([])  # Without repetitions.
     named = begun.rename_columns({"invoke_ns_min": "begin_ns"}).join(ids, keys=_PRODUCER_KEY, join_type="inner")
     return _in_doubt(named)
 

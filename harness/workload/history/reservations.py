@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 RESERVATIONS = "reservations.jsonl"
-RESERVED = 256
-"""Seqs per reservation. Few, since after a crash, reserved seqs that were never sent count as `info`, too."""
+LEAST_SEQS = 256
+"""The least seqs per reservation. Few, since after a crash, reserved seqs that were never sent count as `info`, too."""
 
 
 class Reservations:
@@ -46,9 +46,9 @@ class ReservedSeqs:
     _end: int = 0
 
     def up_to(self, end: int) -> None:
-        """Reserve the seqs below `end`, unless they are reserved already; at least `RESERVED` at once."""
+        """Reserve the seqs below `end`, unless they are reserved already; at least `LEAST_SEQS` at once."""
         if end > self._end:
-            count = max(RESERVED, end - self._end)
+            count = max(LEAST_SEQS, end - self._end)
             entry = {"lane": self.lane, "producer_id": self.producer_id, "first_seq": self._end, "count": count}
             transactional = {} if self.transactional_id is None else {"transactional_id": self.transactional_id}
             self.reservations.write({**entry, "ns": time.monotonic_ns(), **transactional})

@@ -38,7 +38,7 @@ _MAX_RECORDS = 10_000  # Of a transaction that is larger than the lane's `size`.
 class TransactionalProducers(LaneProducers):
     """The producers of one transactional lane; the seed of the `load` decides which transactions are aborted.
 
-    `connect` makes the incarnation with a number, counted from 0 in the lane, of a transactional id. `connect_reader`
+    `connect(number, id)` makes an incarnation of a transactional id; numbers count from 0 in the lane. `connect_reader`
     makes the consumer that reads within its transactions (`reads_for` the id), if the lane has such `reads`.
     """
 
@@ -56,7 +56,7 @@ class TransactionalProducers(LaneProducers):
         self._cancelled = threading.Event()
         self._connecting = threading.Lock()
         self._connect, self.connect_reader = connect, connect_reader
-        self._ids = [_TransactionalId(self, number) for number in range(self.settings.producers)]
+        self._workers = [_TransactionalId(self, number) for number in range(self.settings.producers)]
 
     def connect_next(self, transactional_id: str) -> LaneProducer:
         """Make the producer of the next incarnation of a transactional id, and keep its rows."""
@@ -72,14 +72,14 @@ class TransactionalProducers(LaneProducers):
     @property
     def own_producers(self) -> Sequence[LaneProducer]:
         """The present incarnation of each transactional id: if a fault kills one, the next begins at once."""
-        return [producer.sender for producer in self._ids if producer.sender is not None]
+        return [worker.sender for worker in self._workers if worker.sender is not None]
 
     def run(self, sending: threading.Event) -> None:
         """Let the producers write transactions until `sending` is cleared, or one of them raises an error."""
-        for producer in self._ids:
-            producer.sending = sending
-            producer.start()
-        while sending.is_set() and not any(producer.error for producer in self._ids):
+        for worker in self._workers:
+            worker.sending = sending
+            worker.start()
+        while sending.is_set() and not any(worker.error for worker in self._workers):
             time.sleep(_TICK_S)
         sending.clear()
 
@@ -87,9 +87,9 @@ class TransactionalProducers(LaneProducers):
         """Let every producer end its transaction, at most `timeout` seconds, or `cancelled`; raises their errors."""
         self._cancelled = cancelled
         self._deadline = time.monotonic() + timeout
-        for producer in self._ids:
-            producer.join()
-            producer.raise_error()
+        for worker in self._workers:
+            worker.join()
+            worker.raise_error()
 
 
 def restart_times(settings: Transactional, number: int, duration: float) -> list[float]:
@@ -103,12 +103,12 @@ class _TransactionalId(Worker):
 
     sending: threading.Event
 
-    def __init__(self, producing: TransactionalProducers, number: int) -> None:
-        lane, settings, load = producing.lane, producing.settings, producing.load
+    def __init__(self, producers: TransactionalProducers, number: int) -> None:
+        lane, settings, load = producers.lane, producers.settings, producers.load
         self.id = transactional_id(lane.lane, number)
         super().__init__(self._write_transactions, name=f"producer-{self.id}")
         self.sender: LaneProducer | None = None
-        self._producers, self._load, self._size = producing, load, settings.size
+        self._producers, self._load, self._size = producers, load, settings.size
         self._rate = load.workload.rate / settings.producers
         self._restarts = restart_times(settings, number, load.workload.duration - (lane.created_at or 0.0))
         self._random = random.Random(f"{load.seed}/{lane.lane}-{number}")
@@ -150,8 +150,8 @@ class _TransactionalId(Worker):
     def _write_transaction(self, producer: TransactionalProducer, count: int) -> None:
         """Write a transaction of `count` records, read between them if the lane asks for it, and commit or abort it.
 
-        Half of the aborted transactions have all their records delivered before. In the other half, the abort purges
-        records that were not sent yet, and overtakes records on their way.
+        Half of the aborted transactions have all their records delivered before the abort. In the other half, the abort
+        purges records that were not sent yet, and overtakes records on their way.
         """
         producer.begin()
         if self._reader is None:
@@ -185,7 +185,7 @@ class _TransactionalId(Worker):
         producer.abandon()
 
     def _begin_incarnation(self) -> TransactionalProducer | None:
-        """Make and initialise the next incarnation; returns None if the load gave up before, or its process failed.
+        """Make and initialise the next incarnation; returns None if the load gave up or the producer's process failed.
 
         Raises `ClusterFailure` if several incarnations in a row can't be initialised.
         """

@@ -36,7 +36,7 @@ _BACKOFF_S = 0.05
 _CALL_TIMEOUT_S = 0.2
 
 AddRow = Callable[[dict[str, Any]], None]
-"""Adds a row to `transactions/`, or tells it to the harness, which does. Missing columns are null."""
+"""Adds a row to `transactions/`, or tells it to the harness, which adds it. Missing columns are null."""
 
 
 class TransactionRows:
@@ -206,7 +206,7 @@ class TransactionalProducer:
     def _call_until_done(self, call: Callable[..., object], *values: object) -> None:
         """Repeat a call of the transactional API until it succeeds, fails for good, or `give_up` says so.
 
-        A call that was given up has no answer.
+        A call that was given up stays without an end in `calls`.
         """
         number = self._calls.begins(self.sender.lane, self._id, call.__name__)
         while True:

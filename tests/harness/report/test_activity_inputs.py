@@ -31,7 +31,7 @@ def test_short_transactions_of_a_slot_are_counted_and_long_ones_kept_by_themselv
         Bar(round(3.6 * S), round(3.7 * S), "aborted", "ILLEGAL_GENERATION"),
         Bar(round(3.8 * S), round(3.9 * S), "info", "_FENCED"),
     ]
-    assert (one.count("committed"), one.count("aborted"), one.count("info"), one.fenced) == (3, 2, 1, 1)
+    assert (one.count("committed"), one.count("aborted"), one.count("info"), one.fenced_count) == (3, 2, 1, 1)
     assert one.longest_ns == round(3.5 * S) - round(1.09 * S)
 
 

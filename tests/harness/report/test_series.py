@@ -52,7 +52,7 @@ def test_counts_are_exact_and_percentiles_close(tmp_path: Path) -> None:
     found = inputs.condense(table(tmp_path, "produced", rows), phases("a", "b"))
     assert set(found.lanes) == {"a", "b"}
     for lane, series in found.lanes.items():
-        assert len(series.buckets) <= inputs.BUCKETS + 1
+        assert len(series.buckets) <= inputs.MOST_BUCKETS + 1
         mine = [row for row in rows if row["lane"] == lane]
         for bucket in series.buckets:
             inside = [row for row in mine if bucket_of(row, series) == bucket.index]
@@ -91,7 +91,7 @@ def test_errors_are_counted_and_the_most_frequent_kept(tmp_path: Path) -> None:
     rows = [record("a", seq, seq, 1, outcome="info", error=f"e{seq % 20 if seq % 2 else 0}") for seq in range(200)]
     rows += [record("a", 500, 1, 1)]
     errors = inputs.condense(table(tmp_path, "produced", rows), phases("a")).lanes["a"].errors
-    assert len(errors) == inputs.ERRORS
+    assert len(errors) == inputs.MOST_ERRORS
     assert (errors[0].outcome, errors[0].error, errors[0].count) == ("info", "e0", 100)
     assert all(error.count == 10 for error in errors[1:])
 
@@ -125,7 +125,7 @@ def test_scattered_findings_are_counted_in_few_ranges(tmp_path: Path) -> None:
     offsets = dice.sample(range(10_000_000), 4000)
     found = ranges(tmp_path, [finding(at) for at in offsets])
     assert sum(part.count for part in found) == 4000
-    assert len(found) <= inputs.RANGES + 1
+    assert len(found) <= inputs.RANGES_PER_PARTITION + 1
     assert (found[0].first, found[-1].last) == (min(offsets), max(offsets))
     assert all(before.last < after.first for before, after in itertools.pairwise(found))
 

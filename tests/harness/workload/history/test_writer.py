@@ -14,8 +14,8 @@ from kafka_chaos.contract.command.files import locked
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.workload.history.recovery import recover
 from kafka_chaos.harness.workload.history.reservations import (
+    LEAST_SEQS,
     RESERVATIONS,
-    RESERVED,
     Reservations,
     ReservedSeqs,
     reservations_in,
@@ -239,7 +239,7 @@ def test_a_run_that_ended_in_order_is_left_alone(tmp_path: Path) -> None:
 def test_seqs_are_reserved_once_and_without_gaps(tmp_path: Path) -> None:
     reservations = Reservations(tmp_path)
     reserved = ReservedSeqs(reservations, lane="a", producer_id=3, transactional_id="a-0")
-    ends = (1, 2, RESERVED, RESERVED + 1, 5 * RESERVED, 7)
+    ends = (1, 2, LEAST_SEQS, LEAST_SEQS + 1, 5 * LEAST_SEQS, 7)
     on_disk = []
     for end in ends:
         reserved.up_to(end)
@@ -247,6 +247,6 @@ def test_seqs_are_reserved_once_and_without_gaps(tmp_path: Path) -> None:
         on_disk.append([(entry["first_seq"], entry["count"]) for entry in entries])
         assert sum(entry["count"] for entry in entries) >= end, "on disk before anything is sent"
     reservations.close()
-    first, second, third = (0, RESERVED), (RESERVED, RESERVED), (2 * RESERVED, 3 * RESERVED)
+    first, second, third = (0, LEAST_SEQS), (LEAST_SEQS, LEAST_SEQS), (2 * LEAST_SEQS, 3 * LEAST_SEQS)
     assert on_disk == [[first], [first], [first], [first, second], [first, second, third], [first, second, third]]
     assert {(entry["lane"], entry["producer_id"], entry["transactional_id"]) for entry in entries} == {("a", 3, "a-0")}
