@@ -203,7 +203,7 @@ class ClusterControl(Protocol):
 
     @property
     def noted(self) -> MutableMapping[str, Any]:
-        """What each fault noted before it broke anything, for its proof; by `Fault.stable_name`."""
+        """What each fault, by its `Fault.stable_name`, noted before it broke anything: its proof compares with that."""
 
     @property
     def brokers(self) -> Mapping[int, NodeControl]:

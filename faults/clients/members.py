@@ -54,7 +54,7 @@ class ClientKill(Fault):
         return f"process {evidence['Pid']} gone by {signal.Signals(-int(evidence['ExitCode'])).name}"
 
 
-# The `freezes` of a group only keep a member from polling. Here the whole process stands still: it sends no heartbeats
+# A group's key `freezes` only keeps a member from polling. Here its whole process stands still: it sends no heartbeats
 # and no requests, and its own time-outs don't expire. Thawed, it continues as if nothing had happened.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientPause(Fault):

@@ -5,7 +5,7 @@ start while producers go on. Once it is in sync, the old replica leaves the ISR,
 its files are deleted.
 
 `partition-growth` adds partitions to topics. Clients go on with the partitions that they know, and learn of the new
-ones from the cluster's metadata. Producers with acks=0 never write to new ones, which might drop records unnoticed.
+ones from the cluster's metadata. Producers with acks=0 never write to new ones, where records might be lost unnoticed.
 """
 
 from collections.abc import Mapping

@@ -26,7 +26,7 @@ from kafka_chaos.reference_model.explore.state import (
 )
 from kafka_chaos.reference_model.protocol import Protocol
 from kafka_chaos.reference_model.protocol.eligible import Standing, electable
-from kafka_chaos.reference_model.protocol.entries import appended
+from kafka_chaos.reference_model.protocol.entries import entry_of
 from kafka_chaos.reference_model.protocol.isr import may_leave_isr
 from kafka_chaos.reference_model.protocol.leaders import serves
 from kafka_chaos.reference_model.tuples import each_taken, with_item
@@ -199,7 +199,7 @@ class Core:
         remainder = self.remainders[state[-1]]
         if remainder.next_record < self.scope.records:
             record = remainder.next_record
-            log = (*local.log, appended(record, local.leader_epoch))
+            log = (*local.log, entry_of(record, local.leader_epoch))
             after = self._with_local(state, broker, local._replace(log=log))
             rest = self._remainders.number(remainder._replace(next_record=record + 1))
             yield CoreAction("write", broker, record, len(local.log)), (*after[:-1], rest)

@@ -47,7 +47,7 @@ from kafka_chaos.reference_model.lane.exchanges import may_acknowledge
 from kafka_chaos.reference_model.lane.idempotence import check_sequence, renew_producer_epoch
 from kafka_chaos.reference_model.lane.steps import steps_of_brokers
 from kafka_chaos.reference_model.machine import shown
-from kafka_chaos.reference_model.protocol.entries import appended
+from kafka_chaos.reference_model.protocol.entries import entry_of
 from kafka_chaos.reference_model.protocol.rules import rules_of
 from kafka_chaos.reference_model.protocol.truncation import Log, Truncation
 from kafka_chaos.reference_model.search import Budget, fewest_faults_first
@@ -150,7 +150,7 @@ def pairs_of_logs(most_entries: int, budget: Budget) -> Iterator[tuple[Log, Log]
 
 
 def _log(leader_epochs: tuple[int, ...]) -> Log:
-    return tuple([appended(PLAIN, epoch) for epoch in leader_epochs])
+    return tuple([entry_of(PLAIN, epoch) for epoch in leader_epochs])
 
 
 def shows(anomaly: Anomaly, lanes: Sequence[Lane], loads: list[Load], successors: Successors, budget: Budget) -> bool:
@@ -233,5 +233,5 @@ def appends_in_sequence(state: states.LaneState, lane: Lane) -> Iterator[states.
 def _with_appended(state: states.LaneState, broker: int, index: int, sent: int) -> states.LaneState:
     """The state after a broker has appended a request for a record; that leaves the record one attempt fewer."""
     replica, record = state.replicas[broker], state.records[index]
-    grown = replica.with_log((*replica.log, appended(sent, replica.leader_epoch)))
+    grown = replica.with_log((*replica.log, entry_of(sent, replica.leader_epoch)))
     return state.with_replica(broker, grown).with_record(index, record._replace(attempts=record.attempts - 1))

@@ -35,7 +35,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane import state as states
 from kafka_chaos.reference_model.lane.effects import Action, Step, drop_connections, in_doubt, observe, too_few_in_sync
 from kafka_chaos.reference_model.lane.idempotence import after_refusal, check_sequence
-from kafka_chaos.reference_model.protocol.entries import appended
+from kafka_chaos.reference_model.protocol.entries import entry_of
 from kafka_chaos.reference_model.protocol.isr import is_committed
 from kafka_chaos.reference_model.protocol.leaders import may_be_addressed
 from kafka_chaos.reference_model.protocol.sequences import Refusal
@@ -141,7 +141,7 @@ def append_request(
     """The step in which a broker appends a request's record, unless its log holds the record already, at `held_at`."""
     replica, index = state.replicas[broker], states.record_of(request)
     record = state.records[index]
-    offset, log = (len(replica.log), (*replica.log, appended(request, replica.leader_epoch)))
+    offset, log = (len(replica.log), (*replica.log, entry_of(request, replica.leader_epoch)))
     if held_at is not None:
         offset, log = held_at, replica.log
     pending = replica.pending

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kafka_chaos.contract.lane.fault_kinds import REPEAT
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.protocol import isr
-from kafka_chaos.reference_model.protocol.entries import appended, content_of, leader_epoch_of
+from kafka_chaos.reference_model.protocol.entries import content_of, entry_of, leader_epoch_of
 from kafka_chaos.reference_model.protocol.leaders import may_be_addressed
 from kafka_chaos.reference_model.protocol.rules import rules_of
 from kafka_chaos.reference_model.protocol.truncation import Truncation
@@ -307,7 +307,7 @@ def _canonical(
         numbers = {epoch: number for number, epoch in enumerate(sorted(used))}
         replicas = tuple(
             replica.with_log(
-                tuple([appended(value, numbers[leader_epoch_of(value)]) for value in replica.log])
+                tuple([entry_of(value, numbers[leader_epoch_of(value)]) for value in replica.log])
             )._replace(leader_epoch=numbers[replica.leader_epoch])
             for replica in replicas
         )

@@ -38,7 +38,7 @@ def decide(
         leader=leader, leader_epoch=old.leader_epoch + begins_epoch, controller_epoch=state.controller_epoch
     )
     state = state._replace(partition=partition)
-    return tell(state, live_replicas(state))
+    return tell(state, live_brokers(state))
 
 
 def with_isr(partition: Partition, config: ClusterConfig, isr: Collection[int], unclean: int = NOBODY) -> Partition:
@@ -57,7 +57,7 @@ def with_isr(partition: Partition, config: ClusterConfig, isr: Collection[int], 
     return partition._replace(isr=tuple(sorted(after)), partition_epoch=partition.partition_epoch + 1)
 
 
-def live_replicas(state: ClusterState) -> list[int]:
+def live_brokers(state: ClusterState) -> list[int]:
     """The registered brokers of the partition's assignment, which the controller keeps informed."""
     assignment = state.partition.replicas
     return [replica.broker for replica in state.replicas if replica.registered and replica.broker in assignment]
@@ -184,7 +184,7 @@ def _catch_up(state: ClusterState, config: ClusterConfig) -> ClusterState:
     if not state.partition.leader:
         state = elect(state, config)
     if state.partition == before:
-        state = tell(state, live_replicas(state))
+        state = tell(state, live_brokers(state))
     return state
 
 

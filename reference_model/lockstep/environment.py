@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kafka_chaos.reference_model.lockstep import controller as controllers
 from kafka_chaos.reference_model.lockstep import processes, quorum
 from kafka_chaos.reference_model.lockstep.brokers import append, handle, with_advanced_watermark
-from kafka_chaos.reference_model.lockstep.processes import require, running
+from kafka_chaos.reference_model.lockstep.processes import require, running_replica
 from kafka_chaos.reference_model.lockstep.producers import Entry, remembered
 from kafka_chaos.reference_model.lockstep.state import (
     CLIENTS,
@@ -113,7 +113,7 @@ def _next_sequence(state: ClusterState, producer: str) -> int:
 
 def send_unanswered(state: ClusterState, config: ClusterConfig, record: str, *, acks: str = "1") -> ClusterState:
     """The leader appends a request whose producer has closed the connection, so that nobody is answered."""
-    leader = running(state, state.partition.leader)
+    leader = running_replica(state, state.partition.leader)
     require(leader.role == LEADER, f"broker {leader.broker} does not lead")
     refused = acks == "all" and refuses_append(len(leader.isr), config.effective_min_isr)
     require(not refused, f"broker {leader.broker} refuses {record}: too few replicas are in sync")
@@ -188,7 +188,7 @@ def elect_preferred(state: ClusterState, config: ClusterConfig) -> ClusterState:
 
 def fail_log_directory(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
     """A broker's log directory fails: the replica is offline, and the controller learns of it."""
-    replica = running(state, broker)._replace(role=OFFLINE, fetched=(), parked=False, truncating=False)
+    replica = running_replica(state, broker)._replace(role=OFFLINE, fetched=(), parked=False, truncating=False)
     return controllers.replica_failed(state.with_replica(replica), config, broker)
 
 
@@ -196,7 +196,7 @@ def take_over(state: ClusterState, config: ClusterConfig, controller: int) -> Cl
     """A node that is none of the brokers becomes controller, and informs them, as in a migration to KRaft (KIP-866)."""
     require(controller not in config.brokers, f"broker {controller} is no controller of KRaft")
     after = state._replace(controller=controller, controller_epoch=state.controller_epoch + 1)
-    return controllers.tell(after, controllers.live_replicas(after))
+    return controllers.tell(after, controllers.live_brokers(after))
 
 
 def send_leader_and_isr(
@@ -214,7 +214,7 @@ def send_leader_and_isr(
         request = request._replace(controller_epoch=controller_epoch)
     if leader_epoch is not None:
         request = request._replace(leader_epoch=leader_epoch)
-    return state.with_replica(handle(running(state, broker), request, authorized=authorized))
+    return state.with_replica(handle(running_replica(state, broker), request, authorized=authorized))
 
 
 _ACTIONS: tuple[Callable[..., ClusterState], ...] = (

@@ -14,7 +14,7 @@ _ON_DISK = ("log", "log_start", "log_end", "active_segment", "flushed", "epochs"
 """The fields of a replica that outlive its broker's process unchanged."""
 
 
-def running(state: states.ClusterState, broker: int) -> states.Replica:
+def running_replica(state: states.ClusterState, broker: int) -> states.Replica:
     """The replica on a broker; raises `ActionError` unless its process runs and is not frozen."""
     replica = state.replica(broker)
     require(replica.runs, f"broker {broker} does not run")
@@ -75,7 +75,7 @@ def _down(state: states.ClusterState, broker: int, log_end: int) -> states.Clust
 
 def stop(state: states.ClusterState, config: states.ClusterConfig, broker: int) -> states.ClusterState:
     """Controlled shutdown: the broker hands its leadership over, leaves the ISR, flushes its log and checkpoints."""
-    replica = running(state, broker)
+    replica = running_replica(state, broker)
     _require_active_controller(state)
     partition = state.partition
     others = [member for member in partition.replicas if member in partition.isr and member != broker]
@@ -121,7 +121,7 @@ def _after_registration(state: states.ClusterState, config: states.ClusterConfig
 
 def pause(state: states.ClusterState, config: states.ClusterConfig, broker: int) -> states.ClusterState:
     """A broker's process is frozen."""
-    return state.with_replica(running(state, broker)._replace(frozen=True))
+    return state.with_replica(running_replica(state, broker)._replace(frozen=True))
 
 
 def thaw(state: states.ClusterState, config: states.ClusterConfig, broker: int) -> states.ClusterState:
@@ -150,6 +150,6 @@ def expire_session(
 
 def register(state: states.ClusterState, config: states.ClusterConfig, broker: int) -> states.ClusterState:
     """A broker whose session had ended registers again."""
-    replica = running(state, broker)
+    replica = running_replica(state, broker)
     require(not replica.registered, f"broker {broker} is registered")
     return _after_registration(state.with_replica(replica._replace(registered=True)), config, broker)

@@ -23,7 +23,7 @@ from kafka_chaos.reference_model.lockstep.processes import require
 from kafka_chaos.reference_model.lockstep.state import ActionError
 from kafka_chaos.reference_model.lockstep.stepping import SteppedModel
 from kafka_chaos.reference_model.transactions import environment
-from kafka_chaos.reference_model.transactions import partitions as stored
+from kafka_chaos.reference_model.transactions import partitions as partition_logs
 from kafka_chaos.reference_model.transactions import state as machine_state
 from kafka_chaos.reference_model.transactions.coordinator import PREPARED, Reply, init_producer_id
 from kafka_chaos.reference_model.transactions.effects import abort_by_coordinator, arrive
@@ -300,13 +300,13 @@ class TransactionsModel(SteppedModel[TransactionsState]):
 
 
 def _observe_partition(log: Log, state: TransactionsState, config: TransactionsConfig) -> observed.PartitionObservation:
-    readable = stored.readable_records(log, config.rules.reads_below_last_stable_offset)
+    readable = partition_logs.readable_records(log, config.rules.reads_below_last_stable_offset)
     records = [(entry.number, _record_name(entry.number, state, config)) for entry in log if entry.kind == DATA]
     names = [_MARKERS.get(entry.kind) or _record_name(entry.number, state, config) for entry in log]
     return observed.PartitionObservation(
         log=tuple((offset, name, entry.epoch) for offset, (name, entry) in enumerate(zip(names, log, strict=True))),
         high_watermark=len(log),
-        last_stable_offset=stored.last_stable_offset(log),
+        last_stable_offset=partition_logs.last_stable_offset(log),
         read_committed=tuple(name for number, name in records if readable >> number & 1),
         read_uncommitted=tuple(name for _, name in records),
     )
@@ -321,8 +321,8 @@ def _observe_transaction(coordinated: Coordinated) -> observed.TransactionObserv
 
 
 def _observe_offsets(log: Log, state: TransactionsState, config: TransactionsConfig) -> observed.OffsetsObservation:
-    offsets = [int(_record_name(number, state, config)) for number in stored.committed(log)]
-    pending = any(stored.contents(log, id).open_records for id in {entry.id for entry in log})
+    offsets = [int(_record_name(number, state, config)) for number in partition_logs.committed(log)]
+    pending = any(partition_logs.contents(log, id).open_records for id in {entry.id for entry in log})
     return observed.OffsetsObservation(committed=offsets[-1] if offsets else None, pending=pending)
 
 

@@ -6,8 +6,8 @@ The content is different in `explore/` and in `lane/`; rules look at the leader 
 EPOCH_SHIFT = 8
 
 
-def appended(content: int, leader_epoch: int) -> int:
-    """The entry with this content in a leader epoch. `content` may be a whole entry: its epoch is replaced."""
+def entry_of(content: int, leader_epoch: int) -> int:
+    """The entry with this content in a leader epoch. If `content` is a whole entry, its epoch is replaced."""
     return leader_epoch << EPOCH_SHIFT | content_of(content)
 
 

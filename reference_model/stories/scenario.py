@@ -260,7 +260,7 @@ class _Writer:
         return False
 
     def _shrink(self, number: int, step: StoryStep) -> None:
-        """A follower leaves the ISR since it lacks records. If it lacks none yet, another producer sends one."""
+        """A follower leaves the ISR since it lacks records. If it lacks none yet, another producer first sends one."""
         self._cut(step.broker)
         if len(self.logs[step.broker]) < len(self.logs[self.leader]):
             return

@@ -22,7 +22,7 @@ from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.producers import Entry, ProducerState
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, EpochStart, Produce
 from kafka_chaos.reference_model.protocol import PROTOCOLS
-from kafka_chaos.reference_model.protocol.entries import appended
+from kafka_chaos.reference_model.protocol.entries import entry_of
 from kafka_chaos.reference_model.protocol.sequences import Refusal
 
 SCOPE = CoreScope(brokers=2, records=2, leader_epochs=3)
@@ -79,7 +79,7 @@ def test_truncation_to_the_end_of_the_last_epoch_lets_replicas_diverge() -> None
 
 
 def lane_replica(role: int, *epochs: int, in_isr: bool = True, leader_epoch: int = 0) -> states.LaneReplica:
-    log = tuple(appended(number, epoch) for number, epoch in enumerate(epochs))
+    log = tuple(entry_of(number, epoch) for number, epoch in enumerate(epochs))
     return states.LaneReplica(role, in_isr, log, leader_epoch=leader_epoch)
 
 
@@ -125,7 +125,7 @@ def test_no_broker_joins_the_isr_of_the_full_model_before_the_start_of_the_leade
 
 
 def test_no_broker_joins_the_isr_of_the_core_while_the_high_watermark_is_below_the_leader_epoch() -> None:
-    leader = Local((appended(0, 0), appended(1, 1)), 0, 1, 0, 0b011)
+    leader = Local((entry_of(0, 0), entry_of(1, 1)), 0, 1, 0, 0b011)
     follower = Local((), 0, 1, 0, 0b011)
     assert not examine(KIP320, 0, leader, follower).may_join_isr
     assert examine(KIP320, 0, leader._replace(high_watermark=1), follower._replace(log=leader.log[:1])).may_join_isr

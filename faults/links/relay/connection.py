@@ -89,8 +89,8 @@ class Conversation:
     is_opaque: bool = False
     """Whether the connection does not speak Kafka's protocol, as far as can be told: its bytes pass unread."""
 
-    def request(self, frame: memoryview, size: int) -> Fate | Replacement:
-        """The fate of a request of `size` bytes; `frame` has its beginning, or all of it."""
+    def fate_of_request(self, frame: memoryview, size: int) -> Fate | Replacement:
+        """Note a request of `size` bytes, and return its fate; `frame` has the request's beginning, or all of it."""
         header = None if self.is_opaque else read_header(frame)
         if header is None:
             self.is_opaque = True
@@ -116,8 +116,8 @@ class Conversation:
             self.context.write_to_trace(self, exchange)
         return fate
 
-    def response(self, frame: memoryview, size: int) -> Fate | Replacement:
-        """The fate of a response of `size` bytes, or what passes instead. `frame`: its beginning, or all of it."""
+    def fate_of_response(self, frame: memoryview, size: int) -> Fate | Replacement:
+        """Note a response, and return its fate or what passes instead; parameters as of `fate_of_request`."""
         if self.is_opaque or len(frame) < 4:  # a correlation id has four bytes
             return Fate.OPAQUE
         correlation_id = read_correlation_id(frame)

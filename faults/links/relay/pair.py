@@ -19,7 +19,7 @@ _MOST_KEPT = 128 * 1024 * 1024
 """The number of bytes that may wait in a connection before the link reads no more from the sender."""
 
 
-class End(asyncio.Protocol):
+class Endpoint(asyncio.Protocol):
     """One of a connection's two sockets; bytes from it go to a stream of the pair. `full`: it takes no more bytes."""
 
     transport: asyncio.Transport
@@ -30,7 +30,7 @@ class End(asyncio.Protocol):
         self.full = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Read nothing until both ends are connected."""
+        """Read nothing until both sockets are connected."""
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(_MOST_QUEUED)
         self.transport.pause_reading()
@@ -75,10 +75,10 @@ class Pair:
     def __init__(self, loop: asyncio.AbstractEventLoop, connections: set[Pair], conversation: Conversation) -> None:
         self._loop = loop
         self._connections = connections
-        self.client, self.broker = End(self), End(self)
+        self.client, self.broker = Endpoint(self), Endpoint(self)
         self.conversation = conversation
-        self.requests = Stream(conversation.request, self.broker.send, self._hang_up_on_client)
-        self.responses = Stream(conversation.response, self.client.send, self.close)
+        self.requests = Stream(conversation.fate_of_request, self.broker.send, self._hang_up_on_client)
+        self.responses = Stream(conversation.fate_of_response, self.client.send, self.close)
         self.is_open = False
         self._timed: dict[str, Exchange] = {}
         """For each side, the last exchange for whose delay a timer was started."""
@@ -95,11 +95,11 @@ class Pair:
         """The stream of requests, or of responses."""
         return self.requests if side == REQUEST else self.responses
 
-    def received(self, end: End, data: memoryview) -> None:
-        """Take bytes that came from an end."""
-        side = REQUEST if end is self.client else RESPONSE
+    def received(self, endpoint: Endpoint, data: memoryview) -> None:
+        """Take bytes that came from one of the two sockets."""
+        side = REQUEST if endpoint is self.client else RESPONSE
         self.stream(side).feed(data)
-        if end is self.client and self.conversation.is_opaque:
+        if endpoint is self.client and self.conversation.is_opaque:
             self.responses.opaque = True
         self._time_delay(side)
         self.update()
@@ -118,8 +118,8 @@ class Pair:
             return
         self.is_open = False
         self.conversation.note_end()
-        for end in (self.client, self.broker):
-            end.transport.close()
+        for endpoint in (self.client, self.broker):
+            endpoint.transport.close()
         self._connections.discard(self)
 
     def update(self) -> None:
@@ -132,12 +132,12 @@ class Pair:
             return
         if self.client.eof and not self.requests.waits and self.broker.transport.can_write_eof():
             self.broker.transport.write_eof()
-        ends = (self.client, self.broker, self.requests), (self.broker, self.client, self.responses)
-        for end, other, stream in ends:
-            if other.full or stream.kept >= _MOST_KEPT:
-                end.transport.pause_reading()
-            elif not end.eof:
-                end.transport.resume_reading()
+        ways = (self.client, self.broker, self.requests), (self.broker, self.client, self.responses)
+        for source, target, stream in ways:
+            if target.full or stream.kept >= _MOST_KEPT:
+                source.transport.pause_reading()
+            elif not source.eof:
+                source.transport.resume_reading()
 
     def _time_delay(self, side: str) -> None:
         """Start a timer for the frame that waits on this side, if it waits for a set time and has no timer yet."""

@@ -14,7 +14,7 @@ from kafka_chaos.reference_model.lane import state as states
 from kafka_chaos.reference_model.lane.exchanges import send
 from kafka_chaos.reference_model.predict.prediction import predict
 from kafka_chaos.reference_model.protocol import PROTOCOLS
-from kafka_chaos.reference_model.protocol.entries import appended, leader_epoch_of
+from kafka_chaos.reference_model.protocol.entries import entry_of, leader_epoch_of
 from kafka_chaos.reference_model.protocol.truncation import Log
 from kafka_chaos.reference_model.search import Budget, breadth_first
 
@@ -60,7 +60,7 @@ def in_order(one: Log, other: Log) -> tuple[Log, Log]:
     epochs = sorted({leader_epoch_of(value) for value in (*one, *other)})
 
     def counted(log: Log) -> Log:
-        return tuple(appended(0, epochs.index(leader_epoch_of(value))) for value in log)
+        return tuple(entry_of(0, epochs.index(leader_epoch_of(value))) for value in log)
 
     return counted(one), counted(other)
 

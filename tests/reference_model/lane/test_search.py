@@ -32,7 +32,7 @@ from kafka_chaos.reference_model.lane.state import (
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.predict.prediction import predict
-from kafka_chaos.reference_model.protocol.entries import appended, leader_epoch_of
+from kafka_chaos.reference_model.protocol.entries import entry_of, leader_epoch_of
 from kafka_chaos.reference_model.protocol.truncation import Log
 from kafka_chaos.reference_model.search import Budget, breadth_first
 from tests.reference_model.lane.every_state import search_in_full
@@ -193,7 +193,7 @@ def brokers_of(state: LaneState, marked: tuple[int, int] | None) -> Hashable:
 
     def named(log: Log) -> Log:
         places = ((leader_epoch_of(value), offset) for offset, value in enumerate(log))
-        return tuple(appended(int(place == marked), place[0]) for place in places)
+        return tuple(entry_of(int(place == marked), place[0]) for place in places)
 
     replicas = (r._replace(log=named(r.log), pending=(), awaited=(), unawaited=()) for r in state.replicas)
     return tuple(sorted(replicas)), state.leader_epoch, state.faults

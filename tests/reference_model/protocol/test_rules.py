@@ -4,7 +4,7 @@ import pytest
 
 from kafka_chaos.reference_model.protocol import isr, leaders
 from kafka_chaos.reference_model.protocol.axioms import Axiom
-from kafka_chaos.reference_model.protocol.entries import EPOCH_SHIFT, appended, content_of, leader_epoch_of
+from kafka_chaos.reference_model.protocol.entries import EPOCH_SHIFT, content_of, entry_of, leader_epoch_of
 from kafka_chaos.reference_model.protocol.quorum import forces_election, may_expire_sessions, stays_active
 from kafka_chaos.reference_model.protocol.sequences import Batch, Refusal, check_batch, renews_epoch
 
@@ -35,10 +35,10 @@ def test_the_high_watermark_is_the_least_log_end_never_falls_and_waits_below_the
 
 
 def test_an_entry_keeps_its_content_below_its_leader_epoch() -> None:
-    entry = appended(200, 3)
+    entry = entry_of(200, 3)
     assert (leader_epoch_of(entry), content_of(entry)) == (3, 200)
-    assert appended(entry, 5) == appended(200, 5) == (5 << EPOCH_SHIFT) + 200
-    assert content_of(appended((1 << EPOCH_SHIFT) - 1, 1)) == (1 << EPOCH_SHIFT) - 1
+    assert entry_of(entry, 5) == entry_of(200, 5) == (5 << EPOCH_SHIFT) + 200
+    assert content_of(entry_of((1 << EPOCH_SHIFT) - 1, 1)) == (1 << EPOCH_SHIFT) - 1
 
 
 def test_an_axiom_fails_with_the_faults_that_break_it() -> None:

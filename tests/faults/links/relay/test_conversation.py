@@ -40,12 +40,12 @@ def end_txn(correlation_id: int = 5, transactional_id: str = "tx") -> memoryview
 
 
 def ask(talk: Conversation, frame: memoryview) -> Fate:
-    return talk.request(frame, len(frame))
+    return talk.fate_of_request(frame, len(frame))
 
 
 def answer(talk: Conversation, correlation_id: int = 5) -> Fate:
     frame = memoryview(correlation_id.to_bytes(4, "big") + bytes(6))
-    return talk.response(frame, len(frame))
+    return talk.fate_of_response(frame, len(frame))
 
 
 def conversation(around: Around, peer: str = CLIENTS) -> Conversation:
@@ -147,7 +147,7 @@ def test_an_answer_tells_its_error() -> None:
     talk = conversation(around)
     assert ask(talk, end_txn()) is Fate.PASS
     frame = memoryview((5).to_bytes(4, "big") + (0).to_bytes(4, "big") + (47).to_bytes(2, "big"))
-    assert talk.response(frame, len(frame)) is Fate.PASS
+    assert talk.fate_of_response(frame, len(frame)) is Fate.PASS
     assert around.recorded[0]["errors"] == (47,)
 
 
@@ -162,9 +162,9 @@ def test_a_request_without_an_answer_is_over_at_once() -> None:
 def test_a_large_request_is_read_whole_only_for_a_rule_that_asks() -> None:
     frame = frame_of(produce(1, records=100_000), 8)
     for around, fate in ((Around(), Fate.PASS), (Around(rule(topic="a")), Fate.WHOLE)):
-        assert conversation(around).request(frame[:16_384], len(frame)) is fate
+        assert conversation(around).fate_of_request(frame[:16_384], len(frame)) is fate
     around = Around(rule(topic="a"))
-    assert conversation(around).request(frame, len(frame)) is Fate.WAIT
+    assert conversation(around).fate_of_request(frame, len(frame)) is Fate.WAIT
 
 
 def test_what_is_no_request_makes_the_connection_opaque() -> None:
@@ -195,8 +195,8 @@ def test_metadata_from_before_the_rule_is_told_where_the_leader_has_moved() -> N
         talk = conversation(around)
         assert ask(talk, memoryview(bytes(request.encode(version=8, header=True)))) is Fate.PASS
         frame = memoryview((5).to_bytes(4, "big") + bytes(response.encode(version=8)))
-        assert talk.response(frame[:9], len(frame)) is Fate.WHOLE
-        passed = talk.response(frame, len(frame))
+        assert talk.fate_of_response(frame[:9], len(frame)) is Fate.WHOLE
+        passed = talk.fate_of_response(frame, len(frame))
         (whole,) = (frame,) if passed is Fate.PASS else passed
         return MetadataResponse.decode(whole[4:], version=8).topics[0].partitions[0].leader_id
 
@@ -214,12 +214,12 @@ def test_a_controller_s_frame_that_is_long_is_waited_for() -> None:
     around.traces_controllers = True
     talk = conversation(around, "broker-3")
     frame = told(7)
-    assert talk.request(frame[:20], len(frame)) is Fate.WHOLE
+    assert talk.fate_of_request(frame[:20], len(frame)) is Fate.WHOLE
     assert talk.unanswered() == 0
     assert ask(talk, frame) is Fate.PASS
     response = refused(0)
-    assert talk.response(response[:6], len(response)) is Fate.WHOLE
+    assert talk.fate_of_response(response[:6], len(response)) is Fate.WHOLE
     assert around.counts.answers == 0
-    assert talk.response(response, len(response)) is Fate.PASS
+    assert talk.fate_of_response(response, len(response)) is Fate.PASS
     (line,) = around.recorded
     assert line["answer"] == {"error_code": 0, "partition_errors": []}
