@@ -87,14 +87,10 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("ids", "code", "verdict"),
     [
-        (["good"], 0, "conforms"),
-        (["good", "fine"], 0, "conforms"),
-        (["good", "bad"], 1, "violation"),
-        (["good", "ill"], 2, "unknown"),
-        (["broken", "good"], 2, "unknown"),
-        (["ill", "bad", "good"], 1, "violation"),
+        (["good"], 0, "conforms"), (["good", "fine"], 0, "conforms"), (["good", "bad"], 1, "violation"),
+        (["good", "ill"], 2, "unknown"), (["broken", "good"], 2, "unknown"), (["ill", "bad", "good"], 1, "violation"),
     ],
-)
+)  # fmt: skip
 def test_the_gravest_verdict_is_the_exit_code(run: Any, ids: list[str], code: int, verdict: str) -> None:
     ended, out, _ = run("run", *ids, "--json")
     document = json.loads(out)
@@ -174,12 +170,8 @@ def test_the_story_is_printed_and_the_file_is_written_too(run: Any, tmp_path: Pa
     code, out, _ = run("run", "good", "--repeat", "2", "--out", str(file))
     assert code == 0
     for expected in (
-        "What good shows",
-        "All is well.",
-        "X is killed; a producer sends M3.",
-        "good, run 2 of 2: conforms",
-        "2/2",
-    ):
+        "What good shows", "All is well.", "X is killed; a producer sends M3.", "good, run 2 of 2: conforms", "2/2",
+    ):  # fmt: skip
         assert expected in out
     assert len(json.loads(file.read_text())["scenarios"]) == 2
     assert [one.name for one in file.parent.iterdir()] == ["results.json"]
@@ -216,9 +208,5 @@ def test_list_as_lines_and_as_json(run: Any) -> None:
     assert out.splitlines()[0] == "good     What good shows     Replica Recovery"
     _, out, _ = run("list", "--json")
     assert json.loads(out)["scenarios"][2] == {
-        "id": "bad",
-        "document": "Replica Recovery",
-        "section": "acks=1",
-        "title": "What bad shows",
-        "source": "a.yaml",
-    }
+        "id": "bad", "document": "Replica Recovery", "section": "acks=1", "title": "What bad shows", "source": "a.yaml",
+    }  # fmt: skip

@@ -99,18 +99,10 @@ def model_faults(kind: str, target: str, brokers: int) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("target", "brokers", "hit"),
     [
-        ("leader(orders)", 3, 1),
-        ("follower(orders)", 3, 1),
-        ("controller", 3, 1),
-        ("broker:2", 3, 1),
-        ("random", 3, 1),
-        ("all", 3, 3),
-        ("majority", 3, 2),
-        ("majority", 5, 3),
-        ("minority", 5, 2),
-        ("minority", 2, 0),
+        ("leader(orders)", 3, 1), ("follower(orders)", 3, 1), ("controller", 3, 1), ("broker:2", 3, 1),
+        ("random", 3, 1), ("all", 3, 3), ("majority", 3, 2), ("majority", 5, 3), ("minority", 5, 2), ("minority", 2, 0),
     ],
-)
+)  # fmt: skip
 def test_there_is_one_entry_for_each_broker_hit(kind: str, target: str, brokers: int, hit: int) -> None:
     assert model_faults(kind, target, brokers) == (kind,) * hit
 

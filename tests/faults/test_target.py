@@ -114,14 +114,10 @@ def test_controllers_that_are_no_brokers_are_targets(text: str, expected: list[s
 @pytest.mark.parametrize(
     ("text", "hit"),
     [
-        ("controller", 1),
-        ("controller:2", 1),
-        ("controllers", 3),
-        ("controllers:1,3", 2),
-        ("broker:2", 0),
-        ("majority", 0),
+        ("controller", 1), ("controller:2", 1), ("controllers", 3),
+        ("controllers:1,3", 2), ("broker:2", 0), ("majority", 0),
     ],
-)
+)  # fmt: skip
 def test_controllers_that_are_no_brokers_are_counted_apart(text: str, hit: int) -> None:
     assert Target.parse(text).controllers_hit(3) == hit
     assert Target.parse(text).controllers_hit(0) == 0

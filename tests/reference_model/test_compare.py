@@ -78,13 +78,10 @@ def test_a_lane_that_one_side_can_not_have_is_left_out_and_named() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("4.3.1", "VERSION/MODE"),
-        ("4.3.1/raft", "zookeeper or kraft"),
-        ("4.3.1/zookeeper", "no ZooKeeper"),
-        ("2.4.1/kraft", "no KRaft"),
-        ("3.9.1/kraft/elr=true", "since 4.0"),
+        ("4.3.1", "VERSION/MODE"), ("4.3.1/raft", "zookeeper or kraft"), ("4.3.1/zookeeper", "no ZooKeeper"),
+        ("2.4.1/kraft", "no KRaft"), ("3.9.1/kraft/elr=true", "since 4.0"),
     ],
-)
+)  # fmt: skip
 def test_a_cluster_that_there_is_not_is_refused(text: str, expected: str) -> None:
     with pytest.raises(UsageFailure, match=expected):
         Cluster.parse(text)

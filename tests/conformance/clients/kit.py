@@ -59,15 +59,9 @@ class Kit:
     def start(self, topic: str, role: str, **settings: object) -> Callable[[EventHandler], SupervisedProcess]:
         """Starts the client in this role, on a topic that is a lane of the same name."""
         begin = {
-            "role": role,
-            "lane": topic,
-            "topic": topic,
-            "partitions": PARTITIONS,
-            "bootstrap_servers": self.bootstrap_servers,
-            "client_id": f"{topic}-{role}",
-            "configs": {},
-            **settings,
-        }
+            "role": role, "lane": topic, "topic": topic, "partitions": PARTITIONS,
+            "bootstrap_servers": self.bootstrap_servers, "client_id": f"{topic}-{role}", "configs": {}, **settings,
+        }  # fmt: skip
 
         def started(handler: EventHandler) -> SupervisedProcess:
             self.process = SupervisedProcess(
@@ -100,18 +94,10 @@ class Kit:
         """A producer that is ready; its rows, by default those of its topic, are complete when the block has ended."""
         tables = LoadTables(self.folder / (rows or topic))
         usual: Row = {
-            "producer_id": 7,
-            "first_partition": 0,
-            "record_size": SIZE,
-            "acks": "all",
-            "idempotence": False,
-            "max_in_flight": 1,
-            "linger_ms": 5,
-            "delivery_timeout_ms": _DELIVERY_MS,
-            "transactional_id": None,
-            "transaction_timeout_ms": None,
-            **settings,
-        }
+            "producer_id": 7, "first_partition": 0, "record_size": SIZE, "acks": "all",
+            "idempotence": False, "max_in_flight": 1, "linger_ms": 5, "delivery_timeout_ms": _DELIVERY_MS,
+            "transactional_id": None, "transaction_timeout_ms": None, **settings,
+        }  # fmt: skip
         producer = ProcessProducer(
             self.start(topic, "producer", **usual),
             ProducedRows(

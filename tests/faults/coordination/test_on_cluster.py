@@ -39,11 +39,8 @@ def test_leadership_moves_away_from_a_broker_that_runs_on(cluster: Cluster) -> N
     with closing(cluster.metadata()) as metadata:
         recorded = {topic: metadata.partition(topic) for topic in ("moves", "moves-too", "alone", "elsewhere")}
     assert {topic: state and state.leader for topic, state in recorded.items()} == {
-        "moves": 2,
-        "moves-too": 3,
-        "alone": 1,
-        "elsewhere": 2,
-    }
+        "moves": 2, "moves-too": 3, "alone": 1, "elsewhere": 2,
+    }  # fmt: skip
     admin.await_full_isr(["moves", "moves-too", "alone", "elsewhere"])
     assert cluster.brokers[1].state()["Pid"] == process
     fault.heal(view, nodes)

@@ -12,12 +12,8 @@ from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster, FakeDisk, FakeNode, Notes, hit_by
 
 KINDS: tuple[type[PowerLoss | FreezeDisk | FullDisk | ReadOnlyDisk | FailingSegment], ...] = (
-    PowerLoss,
-    FailingSegment,
-    FreezeDisk,
-    FullDisk,
-    ReadOnlyDisk,
-)
+    PowerLoss, FailingSegment, FreezeDisk, FullDisk, ReadOnlyDisk,
+)  # fmt: skip
 BROKER = Target.parse("broker:1")
 
 

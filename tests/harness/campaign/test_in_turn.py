@@ -111,13 +111,8 @@ def test_counts_and_intervals_per_lane_and_anomaly(tmp_path: Path) -> None:
     (lane,) = summary["lanes"]
     low, high = Share([1, 1, 0, 0, 0]).interval
     assert lane["anomalies"]["lost_write"] == {
-        "status": "permitted",
-        "runs": 5,
-        "hits": 2,
-        "records": 42,
-        "low": round(low, 4),
-        "high": round(high, 4),
-    }
+        "status": "permitted", "runs": 5, "hits": 2, "records": 42, "low": round(low, 4), "high": round(high, 4),
+    }  # fmt: skip
     assert lane["anomalies"]["duplicate"]["hits"] == 0
     assert "replica_divergence" not in lane["anomalies"], "what was not judged is not counted as clean"
     assert lane["verdicts"] == {"conforms": 5, "unknown": 0, "violation": 0}

@@ -11,13 +11,9 @@ from kafka_chaos.harness.clients.java_client import java_client_configs
 def test_a_password_becomes_a_jaas_config_with_its_quotes_escaped(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("the authority")
     configs = {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanisms": "SCRAM-SHA-512",
-        "sasl.username": "me",
-        "sasl.password": 'a"b\\c',
-        "ssl.ca.location": str(tmp_path / "ca.pem"),
-        "socket.timeout.ms": "1000",
-    }
+        "security.protocol": "SASL_SSL", "sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "me",
+        "sasl.password": 'a"b\\c', "ssl.ca.location": str(tmp_path / "ca.pem"), "socket.timeout.ms": "1000",
+    }  # fmt: skip
     assert java_client_configs(configs) == {
         "security.protocol": "SASL_SSL",
         "ssl.truststore.type": "PEM",
@@ -39,13 +35,9 @@ def test_a_certificate_and_a_key_become_a_keystore(tmp_path: Path) -> None:
         "ssl.endpoint.identification.algorithm": "none",
     }
     assert java_client_configs(configs) == {
-        "security.protocol": "SSL",
-        "ssl.key.password": "secret",
-        "ssl.endpoint.identification.algorithm": "",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.certificate.chain": "the crt",
-        "ssl.keystore.key": "the key",
-    }
+        "security.protocol": "SSL", "ssl.key.password": "secret", "ssl.endpoint.identification.algorithm": "",
+        "ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": "the crt", "ssl.keystore.key": "the key",
+    }  # fmt: skip
 
 
 def test_a_plaintext_listener_needs_nothing() -> None:

@@ -199,13 +199,9 @@ def test_an_entry_may_stand_for_several_faults() -> None:
     experiment = parse_experiment(GOOD[: GOOD.index("  - fault")] + entries, "good.yaml")
     hit = [(fault.kind, fault.target.text, fault.at, fault.duration) for fault in experiment.phases[0].faults]
     assert hit == [
-        ("kill", "leader(one)", 1.0, 1.0),
-        ("kill", "leader(one)", 3.5, 1.0),
-        ("stop", "broker:3", 10.0, 1.0),
-        ("stop", "broker:1", 14.0, 1.0),
-        ("stop", "broker:3", 19.0, 1.0),
-        ("stop", "broker:1", 23.0, 1.0),
-    ]
+        ("kill", "leader(one)", 1.0, 1.0), ("kill", "leader(one)", 3.5, 1.0), ("stop", "broker:3", 10.0, 1.0),
+        ("stop", "broker:1", 14.0, 1.0), ("stop", "broker:3", 19.0, 1.0), ("stop", "broker:1", 23.0, 1.0),
+    ]  # fmt: skip
     written = dump_experiment(experiment, {})
     assert parse_experiment(written, "again.yaml").phases[0].faults == experiment.phases[0].faults
     assert not any(key in written for key in ("times", "every", "stagger"))

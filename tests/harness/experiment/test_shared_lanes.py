@@ -27,12 +27,9 @@ def test_each_phase_has_the_shared_lanes_under_names_of_its_own() -> None:
     experiment = parse_experiment(SHARED, "shared.yaml")
     lanes = [(phase.phase, lane.lane, lane.acks, lane.faults) for phase, _, lane in experiment.lanes]
     assert lanes == [
-        ("freeze", "freeze-safe", "all", ("pause",)),
-        ("freeze", "freeze-fast", "1", ("pause",)),
-        ("quiet", "quiet-safe", "all", ()),
-        ("quiet", "quiet-fast", "1", ()),
-        ("own", "alone", "all", ("kill",)),
-    ]
+        ("freeze", "freeze-safe", "all", ("pause",)), ("freeze", "freeze-fast", "1", ("pause",)),
+        ("quiet", "quiet-safe", "all", ()), ("quiet", "quiet-fast", "1", ()), ("own", "alone", "all", ("kill",)),
+    ]  # fmt: skip
     assert [phase.workload.duration for phase in experiment.phases] == [12, 7, 12]
 
 

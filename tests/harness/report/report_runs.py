@@ -12,13 +12,8 @@ ANOMALIES = ("lost_write", "duplicate", "phantom")
 def lane(name: str, **settings: Any) -> dict[str, Any]:
     """An entry of lanes.json."""
     return {
-        "lane": name,
-        "acks": "1",
-        "min_insync_replicas": 1,
-        "replication_factor": 3,
-        "faults": ["pause"],
-        **settings,
-    }
+        "lane": name, "acks": "1", "min_insync_replicas": 1, "replication_factor": 3, "faults": ["pause"], **settings,
+    }  # fmt: skip
 
 
 def judged(

@@ -75,22 +75,15 @@ def test_a_fault_without_its_proof_or_its_end_shows_no_more_than_that(tmp_path: 
 
 def test_what_producers_learned(tmp_path: Path) -> None:
     learned = [
-        ("ok", None),
-        ("info", "_MSG_TIMED_OUT"),
-        ("info", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
-        ("fail", "NOT_ENOUGH_REPLICAS"),
-        ("fail", "OUT_OF_ORDER_SEQUENCE_NUMBER"),
-        ("fail", "MSG_SIZE_TOO_LARGE"),
-    ]
+        ("ok", None), ("info", "_MSG_TIMED_OUT"), ("info", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
+        ("fail", "NOT_ENOUGH_REPLICAS"), ("fail", "OUT_OF_ORDER_SEQUENCE_NUMBER"), ("fail", "MSG_SIZE_TOO_LARGE"),
+    ]  # fmt: skip
     sent = {"lane": "a", "producer_id": 0, "seq": 0, "invoke_ns": 0}
     table(tmp_path, "produced", [{**sent, "outcome": outcome, "error": error} for outcome, error in learned])
     assert found(tmp_path) == {
-        "acknowledge": 1,
-        "give_up": 2,
-        "not_enough_replicas": 1,
-        "not_enough_replicas_after_append": 1,
-        "out_of_order_sequence": 1,
-    }
+        "acknowledge": 1, "give_up": 2, "not_enough_replicas": 1,
+        "not_enough_replicas_after_append": 1, "out_of_order_sequence": 1,
+    }  # fmt: skip
 
 
 def test_a_run_whose_documents_cannot_be_used_shows_nothing(tmp_path: Path) -> None:

@@ -86,15 +86,10 @@ def test_a_complete_lane_is_complete_at_a_glance(tmp_path: Path) -> None:
     found = read(tmp_path, {"a": ledger()})
     (row,) = found.rows
     assert [(cell.text, cell.state) for cell in row.cells] == [
-        ("500 of 500", "whole"),
-        ("1 of 1", "whole"),
-        ("1 of 1", "whole"),
-        ("3 of 3", "whole"),
-        ("7.0 of 9.6 s (stalled_producer)", "whole"),
-        ("1,042", "whole"),
-        ("computed again", "whole"),
-        ("1 of 1", "whole"),
-    ]
+        ("500 of 500", "whole"), ("1 of 1", "whole"), ("1 of 1", "whole"),
+        ("3 of 3", "whole"), ("7.0 of 9.6 s (stalled_producer)", "whole"),
+        ("1,042", "whole"), ("computed again", "whole"), ("1 of 1", "whole"),
+    ]  # fmt: skip
     assert len(row.cells) == len(COLUMNS)
     assert "The evidence of the lane is complete." in page_of(tmp_path / "run").text
 

@@ -17,18 +17,13 @@ def one_lane(path: Path, **judged: object) -> Evidence:
 @pytest.mark.parametrize(
     ("status", "count", "verdict", "state"),
     [
-        ("forbidden", 0, "conforms", "clean"),
-        ("forbidden", 0, "violation", "clean"),
-        ("forbidden", 7, "violation", "violation"),
-        ("forbidden", 7, "unknown", "doubtful"),
-        ("permitted", 0, "conforms", "possible"),
-        ("permitted", 7, "conforms", "confirmed"),
-        ("permitted", 7, "violation", "confirmed"),
-        ("required", 7, "conforms", "confirmed"),
-        ("required", 0, "violation", "missing"),
-        ("required", 0, "unknown", "doubtful"),
+        ("forbidden", 0, "conforms", "clean"), ("forbidden", 0, "violation", "clean"),
+        ("forbidden", 7, "violation", "violation"), ("forbidden", 7, "unknown", "doubtful"),
+        ("permitted", 0, "conforms", "possible"), ("permitted", 7, "conforms", "confirmed"),
+        ("permitted", 7, "violation", "confirmed"), ("required", 7, "conforms", "confirmed"),
+        ("required", 0, "violation", "missing"), ("required", 0, "unknown", "doubtful"),
     ],
-)
+)  # fmt: skip
 def test_a_cell_is_a_deviation_only_where_the_prediction_was_broken(
     tmp_path: Path, status: str, count: int, verdict: str, state: str
 ) -> None:

@@ -27,13 +27,9 @@ def test_a_record_has_the_outcome_that_its_client_says(
 ) -> None:
     made = producing(kind, tmp_path, monkeypatch)(6, SEVERAL.__getitem__)
     assert [(row["seq"], row["partition"], row["outcome"], row["offset"]) for row in made.rows] == [
-        (0, 0, "ok", 7),
-        (1, 1, "ok", None),
-        (2, 0, "info", None),
-        (3, 1, "fail", None),
-        (4, 0, "info", None),
-        (5, 1, "ok", 8),
-    ]
+        (0, 0, "ok", 7), (1, 1, "ok", None), (2, 0, "info", None),
+        (3, 1, "fail", None), (4, 0, "info", None), (5, 1, "ok", 8),
+    ]  # fmt: skip
     silent = "no outcome when the run ended" if kind == "application" else None
     errors = [None, None, "_MSG_TIMED_OUT", "MSG_SIZE_TOO_LARGE", silent, None]
     assert [row["error"] for row in made.rows] == errors

@@ -10,13 +10,8 @@ from confluent_kafka import TopicPartition
 class Message:
     def __init__(self, topic: str, partition: int, offset: int, **more: Any) -> None:
         self._told = {
-            "topic": topic,
-            "partition": partition,
-            "offset": offset,
-            "error": None,
-            "leader_epoch": 0,
-            **more,
-        }
+            "topic": topic, "partition": partition, "offset": offset, "error": None, "leader_epoch": 0, **more,
+        }  # fmt: skip
 
     def __getattr__(self, name: str) -> Callable[[], Any]:
         return lambda: self._told.get(name)

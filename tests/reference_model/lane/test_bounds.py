@@ -68,13 +68,10 @@ def in_order(one: Log, other: Log) -> tuple[Log, Log]:
 @pytest.mark.parametrize(
     ("variant", "exact", "keeps"),
     [
-        ("truncate-to-high-watermark", False, False),
-        ("kip101", False, True),
-        ("kip279", True, False),
-        ("kip320", True, False),
-        ("kip101-fenced", False, True),
+        ("truncate-to-high-watermark", False, False), ("kip101", False, True),
+        ("kip279", True, False), ("kip320", True, False), ("kip101-fenced", False, True),
     ],
-)
+)  # fmt: skip
 def test_truncation_to_the_last_common_epoch_leaves_what_is_common_and_nothing_else(
     variant: str, exact: bool, keeps: bool
 ) -> None:

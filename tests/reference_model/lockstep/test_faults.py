@@ -23,14 +23,10 @@ PREFER_2 = (step("reassign", replicas=(2, 1, 3)), step("elect_preferred"))
 @pytest.mark.parametrize(
     ("link", "is_answered"),
     [
-        (cut(2, 1), False),
-        (cut(1, 2), True),
-        (cut(1, 2, "control"), True),
-        (cut(2, 1, "control"), True),
-        (cut(CLIENT, 1, "clients"), False),
-        (cut(CLIENT, 2, "clients"), True),
+        (cut(2, 1), False), (cut(1, 2), True), (cut(1, 2, "control"), True), (cut(2, 1, "control"), True),
+        (cut(CLIENT, 1, "clients"), False), (cut(CLIENT, 2, "clients"), True),
     ],
-)
+)  # fmt: skip
 def test_a_cut_closes_one_direction_of_one_channel(link: Step, is_answered: bool) -> None:
     model = run(ClusterConfig(), link, produce("m1"))
     assert acknowledged(model) == (["m1"] if is_answered else [])

@@ -207,15 +207,11 @@ def test_librdkafka_has_its_rules_in_any_version(client: str) -> None:
 @pytest.mark.parametrize(
     ("client", "brokers", "rules"),
     [
-        (None, "4.3.1", "v1"),
-        ("librdkafka 4.0.0", "4.3.1", "v1"),
-        ("java 3.9.1", "4.3.1", "v1"),
-        ("java 4.1.1", "3.9.1", "v1"),
-        ("java", "4.3.1", "v1"),
-        ("java 4.1.1", None, "v1"),
-        ("java 4.1.1", "4.3.1", "v2"),
+        (None, "4.3.1", "v1"), ("librdkafka 4.0.0", "4.3.1", "v1"),
+        ("java 3.9.1", "4.3.1", "v1"), ("java 4.1.1", "3.9.1", "v1"),
+        ("java", "4.3.1", "v1"), ("java 4.1.1", None, "v1"), ("java 4.1.1", "4.3.1", "v2"),
     ],
-)
+)  # fmt: skip
 def test_transactions_have_an_epoch_each_with_new_clients_on_new_brokers(
     client: str | None, brokers: str | None, rules: str
 ) -> None:

@@ -58,15 +58,10 @@ KNOWN = [Batch(0, 0, 10), Batch(0, 1, 11), Batch(1, 0, 12), Batch(1, 1, 13)]
 @pytest.mark.parametrize(
     ("epoch", "sequence", "expected"),
     [
-        (1, 2, None),
-        (1, 1, 13),
-        (0, 1, 11),
-        (1, 3, Refusal.OUT_OF_ORDER_SEQUENCE_NUMBER),
-        (0, 2, Refusal.INVALID_PRODUCER_EPOCH),
-        (2, 0, None),
-        (2, 1, Refusal.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (1, 2, None), (1, 1, 13), (0, 1, 11), (1, 3, Refusal.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (0, 2, Refusal.INVALID_PRODUCER_EPOCH), (2, 0, None), (2, 1, Refusal.OUT_OF_ORDER_SEQUENCE_NUMBER),
     ],
-)
+)  # fmt: skip
 def test_a_batch_is_next_in_its_epoch_or_first_in_a_new_one(epoch: int, sequence: int, expected: object) -> None:
     assert check_batch(KNOWN, epoch, sequence) == expected
 

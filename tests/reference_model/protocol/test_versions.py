@@ -19,14 +19,10 @@ NOBODY: frozenset[int] = frozenset()
 @pytest.mark.parametrize(
     ("version", "variant"),
     [
-        ("0.10.2.2", "truncate-to-high-watermark"),
-        ("0.11.0.0", "kip101"),
-        ("1.1.1", "kip101"),
-        ("2.0.0", "kip279"),
-        ("2.1.0", "kip320"),
-        ("4.3.1", "kip320"),
+        ("0.10.2.2", "truncate-to-high-watermark"), ("0.11.0.0", "kip101"),
+        ("1.1.1", "kip101"), ("2.0.0", "kip279"), ("2.1.0", "kip320"), ("4.3.1", "kip320"),
     ],
-)
+)  # fmt: skip
 def test_truncation_and_fencing(version: str, variant: str) -> None:
     assert rules_in(version, None, None).variant == variant
     assert bool(rules_in(version, None, None).limits) is (variant != "kip320")
@@ -35,14 +31,10 @@ def test_truncation_and_fencing(version: str, variant: str) -> None:
 @pytest.mark.parametrize(
     ("version", "mode", "elr", "elects"),
     [
-        ("3.9.1", "kraft", None, False),
-        ("3.9.1", "zookeeper", None, False),
-        ("4.0.0", "kraft", None, False),
-        ("4.0.0", "kraft", True, True),
-        ("4.1.0", "kraft", None, True),
-        ("4.1.0", "kraft", False, False),
+        ("3.9.1", "kraft", None, False), ("3.9.1", "zookeeper", None, False), ("4.0.0", "kraft", None, False),
+        ("4.0.0", "kraft", True, True), ("4.1.0", "kraft", None, True), ("4.1.0", "kraft", False, False),
     ],
-)
+)  # fmt: skip
 def test_eligible_replicas_since_4_0_and_by_default_since_4_1(
     version: str, mode: str, elr: bool | None, elects: bool
 ) -> None:

@@ -12,14 +12,11 @@ OK, CONCURRENT, FENCED, INVALID = (Reply.OK, Reply.CONCURRENT_TRANSACTIONS, Repl
 @pytest.mark.parametrize(
     ("status", "commit", "abort"),
     [
-        (states.EMPTY, INVALID, INVALID),
-        (states.ONGOING, OK, OK),
-        (states.PREPARE_COMMIT, CONCURRENT, INVALID),
-        (states.PREPARE_ABORT, INVALID, CONCURRENT),
-        (states.COMPLETE_COMMIT, OK, INVALID),
-        (states.COMPLETE_ABORT, INVALID, OK),
+        (states.EMPTY, INVALID, INVALID), (states.ONGOING, OK, OK),
+        (states.PREPARE_COMMIT, CONCURRENT, INVALID), (states.PREPARE_ABORT, INVALID, CONCURRENT),
+        (states.COMPLETE_COMMIT, OK, INVALID), (states.COMPLETE_ABORT, INVALID, OK),
     ],
-)
+)  # fmt: skip
 def test_how_v1_ends_a_transaction(status: int, commit: Reply, abort: Reply) -> None:
     known = states.StateEntry(status, 4, 0b01)
     assert end_transaction(known, 4, True, V1).reply is commit

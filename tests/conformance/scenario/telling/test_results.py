@@ -73,10 +73,6 @@ def test_facts_of_any_kind_can_be_written() -> None:
     record = scenario_record()
     facts = {"a": {3, 1, 2}, "b": b"\xff\x00", "c": Measured(1.5, Path("/x")), "d": (1, None, True), 5: "e"}
     assert plain(facts) == {
-        "a": [1, 2, 3],
-        "b": "�\x00",
-        "c": {"seconds": 1.5, "path": "/x"},
-        "d": [1, None, True],
-        "5": "e",
-    }
+        "a": [1, 2, 3], "b": "�\x00", "c": {"seconds": 1.5, "path": "/x"}, "d": [1, None, True], "5": "e",
+    }  # fmt: skip
     assert json.dumps(record.to_json())

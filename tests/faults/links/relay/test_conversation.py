@@ -80,22 +80,12 @@ def test_a_rule_takes_what_a_controller_tells_of_a_partition(named: dict[str, ob
 @pytest.mark.parametrize(
     ("named", "taken"),
     [
-        ({}, True),
-        ({"api": "EndTxn"}, True),
-        ({"api": "Produce"}, False),
-        ({"sender": (CLIENTS,)}, True),
-        ({"sender": ("broker-2",)}, False),
-        ({"sender": ()}, False),
-        ({"client_id": "client"}, True),
-        ({"client_id": "client-1"}, False),
-        ({"transactional_id": "tx"}, True),
-        ({"transactional_id": "other"}, False),
-        ({"topic": "a"}, False),
-        ({"nth": 1}, True),
-        ({"nth": 2}, False),
-        ({"side": RESPONSE}, False),
+        ({}, True), ({"api": "EndTxn"}, True), ({"api": "Produce"}, False), ({"sender": (CLIENTS,)}, True),
+        ({"sender": ("broker-2",)}, False), ({"sender": ()}, False), ({"client_id": "client"}, True),
+        ({"client_id": "client-1"}, False), ({"transactional_id": "tx"}, True), ({"transactional_id": "other"}, False),
+        ({"topic": "a"}, False), ({"nth": 1}, True), ({"nth": 2}, False), ({"side": RESPONSE}, False),
     ],
-)
+)  # fmt: skip
 def test_a_rule_takes_what_it_names(named: dict[str, object], taken: bool) -> None:
     around = Around(rule(**named))
     assert ask(conversation(around), end_txn()) is (Fate.WAIT if taken else Fate.PASS)
@@ -105,16 +95,11 @@ def test_a_rule_takes_what_it_names(named: dict[str, object], taken: bool) -> No
 @pytest.mark.parametrize(
     ("action", "side", "fate"),
     [
-        (HOLD, REQUEST, Fate.WAIT),
-        (DELAY, REQUEST, Fate.WAIT),
-        (DROP, REQUEST, Fate.LOSE),
-        (CUT, REQUEST, Fate.LAST),
-        (HOLD, RESPONSE, Fate.WAIT),
-        (DELAY, RESPONSE, Fate.WAIT),
-        (DROP, RESPONSE, Fate.LOSE),
-        (CUT, RESPONSE, Fate.END),
+        (HOLD, REQUEST, Fate.WAIT), (DELAY, REQUEST, Fate.WAIT), (DROP, REQUEST, Fate.LOSE),
+        (CUT, REQUEST, Fate.LAST), (HOLD, RESPONSE, Fate.WAIT), (DELAY, RESPONSE, Fate.WAIT),
+        (DROP, RESPONSE, Fate.LOSE), (CUT, RESPONSE, Fate.END),
     ],
-)
+)  # fmt: skip
 def test_each_action_on_each_side_is_recorded_once(action: str, side: str, fate: Fate) -> None:
     around = Around(rule(action, side=side, api="EndTxn"))
     talk = conversation(around)

@@ -122,13 +122,9 @@ def test_checkpoints_are_told_by_lane(gather: Gather) -> None:
 
     def told(mark: int | None, end: int, recovery: int = 0, *epochs: list[int]) -> dict[str, object]:
         return {
-            "high_watermark": mark,
-            "log_end_offset": end,
-            "recovery_point": recovery,
-            "log_start_offset": 0,
-            "log_bytes": end // 3 * size,
-            "leader_epochs": list(epochs),
-        }
+            "high_watermark": mark, "log_end_offset": end, "recovery_point": recovery,
+            "log_start_offset": 0, "log_bytes": end // 3 * size, "leader_epochs": list(epochs),
+        }  # fmt: skip
 
     assert reported == {
         "2": {f"{LANE}/0": told(6, 6, 2, [0, 0], [4, 3]), f"{LANE}/1": told(None, 0)},

@@ -71,13 +71,10 @@ def test_what_holds_recovery_back_is_allowed_where_it_is_not_judged() -> None:
 @pytest.mark.parametrize(
     ("configs", "policy"),
     [
-        ("retention.ms: 1000", "delete"),
-        ("retention.bytes: 1000000", "delete"),
-        ("retention.ms: 3600000", None),
-        ("retention.ms: -1", None),
-        ("segment.ms: 1000", None),
+        ("retention.ms: 1000", "delete"), ("retention.bytes: 1000000", "delete"),
+        ("retention.ms: 3600000", None), ("retention.ms: -1", None), ("segment.ms: 1000", None),
     ],
-)
+)  # fmt: skip
 def test_a_topic_that_removes_records_has_a_cleanup_policy(configs: str, policy: str | None) -> None:
     experiment = parse_experiment(text(f", topic_configs: {{{configs}}}"), "a.yaml")
     ((_, spec, lane),) = experiment.lanes

@@ -43,15 +43,10 @@ ASSIGNED = ("assigned", {"consumer": "g-0-1", "member": "m", "generation": 3, "p
 READ = (
     "read",
     {
-        "consumer": "g-0-1",
-        "partition": [0, 1],
-        "offset": [5, 1],
-        "producer_id": [7, 7],
-        "seq": [50, 51],
-        "leader_epoch": [2, None],
-        "ns": 20,
+        "consumer": "g-0-1", "partition": [0, 1], "offset": [5, 1],
+        "producer_id": [7, 7], "seq": [50, 51], "leader_epoch": [2, None], "ns": 20,
     },
-)
+)  # fmt: skip
 ASKED: tuple[str, Row] = (
     "commit",
     {"number": 0, "consumer": "g-0-1", "offsets": [[0, 6], [1, 2]], "producer_id": None, "transaction": None, "ns": 30},

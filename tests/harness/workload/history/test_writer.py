@@ -193,13 +193,9 @@ def test_transactions_and_assignments_without_a_row_get_one_after_a_crash(tmp_pa
     ]
     [assigned] = pq.read_table(tmp_path / "assignments").to_pylist()
     assert {key: value for key, value in assigned.items() if value is not None} == {
-        "lane": "a",
-        "consumer": "a-read_committed-1",
-        "partition": 2,
-        "member": "a-read_committed",
-        "isolation": "read_committed",
-        "start_ns": 200,
-    }
+        "lane": "a", "consumer": "a-read_committed-1", "partition": 2,
+        "member": "a-read_committed", "isolation": "read_committed", "start_ns": 200,
+    }  # fmt: skip
 
 
 def test_the_journal_s_torn_last_line_reserved_nothing(tmp_path: Path) -> None:
