@@ -33,6 +33,7 @@ MAJORITY_OF = 3
 _NEVER = 1 << 62
 _TAKES_BROKERS = {kind for kind, of_model in COUNTS_AS.items() if of_model in BREAKS_CONNECTIONS} | {"pause"}
 """The kinds of faults that end a broker's session, so that others lead. With a slow or frozen disk it leads on."""
+_OF_PRODUCERS = ("request_ms", "linger_ms", "delivery_ms")
 _OF_CLIENTS = (RecoveryAnomaly.STALLED_PRODUCER, RecoveryAnomaly.STALLED_CONSUMER)
 Span = tuple[int, int]
 
@@ -149,19 +150,17 @@ class Recovery:
     @property
     def ledger(self) -> tuple[RecoveryLedger, ...]:
         """Bound and observation of each anomaly that was judged, in verdict.json."""
-        entries = []
-        for anomaly, seen in self.by_anomaly.items():
-            bound = seen[0].bound if seen else self.bounds()[anomaly]
-            entries.append(
-                RecoveryLedger(
-                    anomaly=anomaly,
-                    partition=seen[0].outage.partition if seen else None,
-                    longest_s=round(seen[0].counted / 1e9, 3) if seen else 0.0,
-                    bound_s=bound.seconds,
-                    derivation=bound.described,
-                )
+        return tuple(
+            RecoveryLedger(
+                anomaly=anomaly,
+                partition=seen[0].outage.partition if seen else None,
+                longest_s=round(seen[0].counted / 1e9, 3) if seen else 0.0,
+                bound_s=bound.seconds,
+                derivation=bound.described,
             )
-        return tuple(entries)
+            for anomaly, seen in self.by_anomaly.items()
+            for bound in [seen[0].bound if seen else self.bounds()[anomaly]]
+        )
 
     @cached_property
     def measured(self) -> Sequence[Measured]:
@@ -182,7 +181,7 @@ class Recovery:
 
     def _measured(self, outage: Outage) -> Measured:
         span = (outage.start_ns, outage.end_ns)
-        reach = self._longest_ns(outage.anomaly)
+        reach = round(self.bounds()[outage.anomaly].seconds * 1e9)
         faults = [fault for fault in self._faults if _overlap((_span(fault)[0], _span(fault)[1] + reach), [span])]
         spared = bool(faults) and all(fault.spares_followers for fault in faults)
         bound = self.bounds((fault.kind for fault in faults), followers_hang=not spared)
@@ -212,7 +211,7 @@ class Recovery:
         if self.lane.transactional is not None or self.lane.group_anomalies:
             return False
         start, end = _span(fault)
-        until_whole = self._longest_ns(RecoveryAnomaly.ISR_NOT_RESTORED)
+        until_whole = round(self.bounds()[RecoveryAnomaly.ISR_NOT_RESTORED].seconds * 1e9)
         near = [other for other in self._faults if _span(other)[0] <= end and start <= _span(other)[1] + until_whole]
         if any(not other.brokers or len(other.brokers) < len(set(other.resolved)) for other in near):
             return False
@@ -232,13 +231,19 @@ class Recovery:
         return left >= needed and before >= self.lane.replication_factor and min(meanwhile, default=left) >= left
 
     def bounds(self, faults: Iterable[str] = (), *, followers_hang: bool = True) -> Mapping[RecoveryAnomaly, Bound]:
-        """The bounds of what the lane's time-outs are known for, amid faults of these kinds."""
-        timings = self.run.timings[self.lane.lane]
-        said = replace(timings, **self.run.events.timeouts.get(self.lane.lane, {}))
-        return bounds_of(self.lane, said, faults, followers_hang=followers_hang)
+        """The bounds of what the lane's time-outs are known for, amid faults of these kinds.
 
-    def _longest_ns(self, anomaly: RecoveryAnomaly) -> int:
-        return round(self.bounds()[anomaly].seconds * 1e9)
+        Clients have the time-outs that they told, else those of timings.json: the longest counts, if all are known.
+        """
+        timings, told = self.run.timings[self.lane.lane], self.run.events.timeouts.get(self.lane.lane, ())
+        readers = ("consumer", "sharer") if self.lane.loop else ("consumer", "sharer", "member")
+        longest: dict[str, int] = {}
+        for name in {name for _, own in told for name in own}:
+            asked = (own for role, own in told if role not in readers or name not in _OF_PRODUCERS)
+            times = [own.get(name, getattr(timings, name)) for own in asked]
+            if times and None not in times:
+                longest[name] = max(times)
+        return bounds_of(self.lane, replace(timings, **longest), faults, followers_hang=followers_hang)
 
     @cached_property
     def _faults(self) -> list[FaultRecord]:

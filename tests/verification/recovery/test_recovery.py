@@ -3,6 +3,7 @@ evidence are named."""
 
 import random
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -683,13 +684,17 @@ def test_what_a_client_says_of_its_time_outs_makes_its_bound(judged_each: JudgeE
     for role, timeouts in (("consumer", {**said, "request_ms": 1}), ("producer", said)):
         started = {"role": role, "client": "service", "version": "1", "timeouts": timeouts}
         saying.event("client_started", lane="a", **started, ts_ns=at(0))
-    of_saying, of_aiming, of_aiming_alone = judged_each(
+    # How long another producer waits that tells nothing, nobody knows.
+    with_another = deepcopy(saying).event("client_started", lane="a", **{**started, "timeouts": {}}, ts_ns=at(0))
+    of_saying, of_another, of_aiming, of_aiming_alone = judged_each(
         saying,
+        with_another,
         timed(silent(healthy(), 50, 50 + HANGING - 2), recover_within_ms=20_000),
         timed(silent(healthy(), 50, 50 + HANGING - 2), **UNKNOWN, recover_within_ms=20_000),
     )
     assert found(of_saying)[PRODUCER] == 1
     assert f"bound {HANGING:g} s (session 3 s + " in of_saying.reasons[0]
+    assert (found(of_another), {PRODUCER, CONSUMER} <= of_another.not_judged.keys()) == ({}, True)
     assert f"bound 20 s (recover_within 20 s; its time-outs allow {HANGING:g} s (session 3 s + " in of_aiming.reasons[0]
     assert (found(of_aiming_alone), of_aiming_alone.not_judged.keys() & RecoveryAnomaly) == ({PRODUCER: 1}, set())
 

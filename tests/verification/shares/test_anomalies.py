@@ -148,6 +148,7 @@ def test_lost_deliveries_count_towards_the_limit(lane: LaneVerdict, expected: in
         ("deliveries", {"outcome": "done"}, "outcome: 'done', expected one of ok, fail, info"),
         ("deliveries", {"delivery_count": 0}, "delivery_count: 0, expected a count of at least 1"),
         ("deliveries", {"group": "other"}, "group: 'other', expected the share group of the lane"),
+        ("share_starts", {"offset": -1}, "offset: -1, expected at least 0"),
         ("deliveries", {"lane": "b"}, "lane: 'b' is not in lanes.json"),
         ("deliveries", {"partition": 9}, f"partition: lane '{LANE}' has partitions 0 to {PARTITIONS - 1}, not 9"),
         ("deliveries", {"invoke_ns": 1}, "invoke_ns: 1, expected no acknowledgement before the delivery"),

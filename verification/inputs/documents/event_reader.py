@@ -177,10 +177,7 @@ class _Reader:
                     raise ValueError("problem is '', expected a text")
                 self._doubt(lane, f"its {event.role} {event.problem}")
             case contract.ClientStarted():
-                said = self.told.timeouts.setdefault(lane, {})
-                for name, milliseconds in reported_timeouts(event.timeouts).items():
-                    # Of clients that differ, the longest counts.
-                    said[name] = max(said.get(name, 0), milliseconds)
+                self.told.timeouts.setdefault(lane, []).append((event.role, reported_timeouts(event.timeouts)))
                 if not _is_of(client := self.lanes[lane].client, event):
                     is_said = f"{event.client} {event.version}"
                     self._doubt(lane, f"its {event.role} says that it is {is_said}, lanes.json {client}")

@@ -1,7 +1,7 @@
 """What events.jsonl reports: faults, high watermarks, elections and truncations, and how far the run came."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract import events as contract
@@ -53,7 +53,7 @@ class Events:
     By lane: `outside`, the kinds of faults that others may have injected; `preconditions` of known defects, each with
     the time at which it occurred; `unplaced`, how many acknowledgements named no offset, as producers' logs say;
     `doubts`, why the lane can't conform; `passing`, the consumers that come and go, with when each began and ended to
-    read (None: nobody says); `calls` of clients that took a second or more; `timeouts` that its clients reported.
+    read (None: nobody says); `calls` of clients that took a second or more; `timeouts`, role and report of each client.
 
     By lane and partition: `changes`, who led it and what its replicas dropped; `kept`, what the cluster kept of it;
     `reports` of its high watermark, `stable` those of its last stable offset.
@@ -78,7 +78,7 @@ class Events:
     kept: dict[Place, list[Kept]] = field(default_factory=dict)
     passing: dict[str, dict[str, tuple[int, int | None]]] = field(default_factory=dict)
     calls: dict[str, list[contract.CallNoted]] = field(default_factory=dict)
-    timeouts: dict[str, dict[str, int]] = field(default_factory=dict)
+    timeouts: dict[str, list[tuple[str, Mapping[str, int]]]] = field(default_factory=dict)
     ended_sessions: list[contract.BrokerSessionEnded] = field(default_factory=list)
     members: set[tuple[str, str]] = field(default_factory=set)
     begun_ns: int | None = None
