@@ -1,7 +1,7 @@
 """Known defects in a verdict: which findings they explain, on what evidence, and what accepting them changes."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from tests.commands import ended
 from tests.verification.samples.partitions import FULL
 from tests.verification.samples.run_dirs import Rows
+from tests.verification.samples.together import together
 
 DEFECT = "librdkafka-4953"
 LATE = "KAFKA-17754"
@@ -61,6 +62,8 @@ class Seen(NamedTuple):
 
 
 TWICE = Seen(1, (RECORD,))
+Explained = Mapping[Any, Mapping[str, int]]
+"""By anomaly how many of its findings each defect explains."""
 _FINDINGS = pa.schema(
     [
         ("number", pa.int64()),
@@ -96,32 +99,87 @@ def run_with(
     return RunDirectory(run_dir, (LANE,), tables, Events((), preconditions=preconditions, unplaced={"a": unplaced}))
 
 
-def explained_in(run: RunDirectory, found: Mapping[str, Seen]) -> Mapping[Any, Mapping[str, int]]:
-    """By anomaly how many of these findings each defect explains."""
-    records = [("a", anomaly, *record) for anomaly, seen in found.items() for record in seen.records]
+def explained_in(run: RunDirectory, found: Mapping[str, Mapping[str, Seen]]) -> Mapping[str, Explained]:
+    """By lane and anomaly how many of these findings each defect explains."""
+    records = [
+        (lane, anomaly, *record)
+        for lane, of_lane in found.items()
+        for anomaly, seen in of_lane.items()
+        for record in seen.records
+    ]
     rows = [dict(zip(_FINDINGS.names, (number, *row), strict=True)) for number, row in enumerate(records)]
+    by_lane: dict[str, dict[Any, Mapping[str, int]]] = {lane: {} for lane in found}
     with DuckDb(run) as engine:
         read(engine, run)
         engine.add("findings", pa.Table.from_pylist(rows, _FINDINGS))
-        return {anomaly: counts for (_, anomaly), counts in explained(engine, run, {"a"}).items()}
+        for (lane, anomaly), counts in explained(engine, run, found.keys()).items():
+            by_lane[lane][anomaly] = counts
+    return by_lane
+
+
+class Case(NamedTuple):
+    """A history of lane `a`, the precondition that it met, and what was found in it."""
+
+    rows: Rows
+    met: Sequence[DefectPrecondition]
+    found: Mapping[str, Seen]
+
+
+CASES: list[Case] = []
+
+
+def case(rows: Rows, *met: DefectPrecondition, **found: Seen) -> int:
+    """The number of a case, which is read as a lane of one run with all others: `of_cases` tells what explains it."""
+    CASES.append(Case(rows, met, found))
+    return len(CASES) - 1
+
+
+@pytest.fixture(scope="module")
+def of_cases(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Explained]:
+    by_lane = {f"lane-{number}": case for number, case in enumerate(CASES)}
+    folder = together({lane: case.rows for lane, case in by_lane.items()}).write(tmp_path_factory.mktemp("cases"))
+    run = run_with(folder, {lane: [replace(met, lane=lane) for met in case.met] for lane, case in by_lane.items()})
+    run = replace(run, lanes=tuple(replace(LANE, lane=lane) for lane in by_lane))
+    by_defects = explained_in(run, {lane: case.found for lane, case in by_lane.items()})
+    return [by_defects[lane] for lane in by_lane]
+
+
+@pytest.fixture
+def verdict_on(of_cases: Sequence[Explained], run_dir: Path) -> Callable[..., LaneVerdict]:
+    def judged(number: int, **evidence: Any) -> LaneVerdict:
+        return verdict_by(
+            of_cases[number], run_with(run_dir, {"a": CASES[number].met}), CASES[number].found, **evidence
+        )
+
+    return judged
+
+
+def verdict_by(
+    by_defects: Explained,
+    run: RunDirectory,
+    observed: Mapping[str, Seen],
+    *,
+    prediction: LanePrediction = PREDICTION,
+    facts: PartitionFacts = FULL,
+) -> LaneVerdict:
+    seen = {
+        Anomaly(name): Observation(one.count, causes=one.causes, explained=by_defects.get(name, {}))
+        for name, one in observed.items()
+    }
+    return judge(LaneEvidence(run, LANE, LaneFacts({0: facts}), prediction, seen))
 
 
 def verdict_of(
     run_dir: Path,
     preconditions: Mapping[str, Sequence[DefectPrecondition]] = MET,
     *,
+    unplaced: int = 0,
     prediction: LanePrediction = PREDICTION,
     facts: PartitionFacts = FULL,
-    unplaced: int = 0,
     **observed: Seen,
 ) -> LaneVerdict:
     run, observed = run_with(run_dir, preconditions, unplaced), observed or {"duplicate": TWICE}
-    by_defects = explained_in(run, observed)
-    seen = {
-        Anomaly(name): Observation(one.count, causes=one.causes, explained=by_defects.get(name, {}))
-        for name, one in observed.items()
-    }
-    return judge(LaneEvidence(run, LANE, LaneFacts({0: facts}), prediction, seen))
+    return verdict_by(explained_in(run, {"a": observed})["a"], run, observed, prediction=prediction, facts=facts)
 
 
 def run_of(*lanes: LaneVerdict) -> RunVerdict:
@@ -176,38 +234,53 @@ def test_without_evidence_a_known_defect_is_neither_named_nor_accepted(
 
 
 @pytest.mark.parametrize(
-    ("rows", "named"),
+    ("number", "named"),
     [
-        (copies(0, 1), True),
-        (copies(0, 1, 2), True),
-        (copies(3, 7, brokers=(2,)), True),
-        (copies(1, 0), False),
-        (copies(0, 0), False),
-        (copies(0, 1, 1), False),
-        (copies(0, None), False),
-        (copies(-1, 0), False),
-        (copies(0, 1, brokers=()), False),
-        # Copies on two brokers are not two epochs.
-        (copies(0, 1, brokers=()).replica(1, 10, 7, producer_epoch=0).replica(2, 11, 7, producer_epoch=1), False),
+        (case(rows, *MET["a"], duplicate=TWICE), named)
+        for rows, named in (
+            (copies(0, 1), True),
+            (copies(0, 1, 2), True),
+            (copies(3, 7, brokers=(2,)), True),
+            (copies(1, 0), False),
+            (copies(0, 0), False),
+            (copies(0, 1, 1), False),
+            (copies(0, None), False),
+            (copies(-1, 0), False),
+            (copies(0, 1, brokers=()), False),
+            # Copies on two brokers are not two epochs.
+            (copies(0, 1, brokers=()).replica(1, 10, 7, producer_epoch=0).replica(2, 11, 7, producer_epoch=1), False),
+        )
     ],
 )
-def test_each_copy_on_a_broker_stands_in_a_later_epoch(tmp_path: Path, rows: Rows, named: bool) -> None:
-    lane = verdict_of(rows.write(tmp_path))
+def test_each_copy_on_a_broker_stands_in_a_later_epoch(
+    verdict_on: Callable[..., LaneVerdict], number: int, named: bool
+) -> None:
+    lane = verdict_on(number)
     assert lane.verdict == Verdict.VIOLATION
     assert (lane.known_defects == (DEFECT,)) == named
 
 
-@pytest.mark.parametrize(
-    ("column", "value"), [("complete_ns", None), ("complete_ns", 1), ("complete_ns", 3000), ("producer_id", 3)]
-)
-def test_the_record_must_have_been_in_doubt(tmp_path: Path, column: str, value: int | None) -> None:
+def in_doubt(**produced: Any) -> int:
     rows = copies(0, 1)
-    rows.produced[0][column] = value
-    lane = verdict_of(rows.write(tmp_path), {"a": (precondition(DEFECT, 1500, 0),)})
-    assert bool(lane.known_defects) == (column == "complete_ns" and value == 3000)
-    rows.produced[0]["outcome"] = "info"
-    lane = verdict_of(rows.write(tmp_path), {"a": (precondition(DEFECT, 1500, 0),)})
-    assert bool(lane.known_defects) == (column == "complete_ns" and value != 1)
+    rows.produced[0] |= produced
+    return case(rows, *MET["a"], duplicate=TWICE)
+
+
+@pytest.mark.parametrize(
+    ("number", "named"),
+    [
+        (in_doubt(complete_ns=None), False),
+        (in_doubt(complete_ns=None, outcome="info"), True),
+        (in_doubt(complete_ns=1), False),
+        (in_doubt(complete_ns=1, outcome="info"), False),
+        (in_doubt(complete_ns=3000), True),
+        (in_doubt(complete_ns=3000, outcome="info"), True),
+        (in_doubt(producer_id=3), False),
+        (in_doubt(producer_id=3, outcome="info"), False),
+    ],
+)
+def test_the_record_must_have_been_in_doubt(verdict_on: Callable[..., LaneVerdict], number: int, named: bool) -> None:
+    assert bool(verdict_on(number).known_defects) == named
 
 
 NOT_EXPIRED: list[dict[str, Any]] = [
@@ -216,8 +289,7 @@ NOT_EXPIRED: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("changes", [{}, *NOT_EXPIRED])
-def test_a_transaction_that_was_committed_without_what_expired(tmp_path: Path, changes: dict[str, Any]) -> None:
+def expired(changes: dict[str, Any]) -> int:
     known = {"outcome": "committed", "sent": "info", "ts_ns": 150, "producer_id": 1, **changes}
     rows = Rows(transactions=[]).send(7, None, known["sent"], producer_id=1)
     rows.produced[0] |= {"invoke_ns": 110, "complete_ns": 180, "transaction": 0}
@@ -227,13 +299,21 @@ def test_a_transaction_that_was_committed_without_what_expired(tmp_path: Path, c
     if "stored" in changes:
         rows.store(5, 7, producer_id=1)
     met = precondition("KAFKA-5385", known["ts_ns"], known["producer_id"])
-    run = run_with(rows.write(tmp_path), {"a": (met,)})
-    found = explained_in(run, {"lost_transaction": Seen(1, ((1, 7),))})
-    assert found == ({} if changes else {"lost_transaction": {"KAFKA-5385": 1}})
+    return case(rows, met, lost_transaction=Seen(1, ((1, 7),)))
 
 
-def late(**changes: Any) -> tuple[Rows, DefectPrecondition]:
-    """Record 7 of producer 1, in transaction 3: it was to be aborted, and an EndTxn that came late committed it."""
+@pytest.mark.parametrize(
+    ("number", "named"), [(expired({}), True), *((expired(changes), False) for changes in NOT_EXPIRED)]
+)
+def test_a_transaction_that_was_committed_without_what_expired(
+    of_cases: Sequence[Explained], number: int, named: bool
+) -> None:
+    assert of_cases[number] == ({"lost_transaction": {"KAFKA-5385": 1}} if named else {})
+
+
+def late(changes: dict[str, Any]) -> int:
+    """Record 7 of producer 1, in transaction 3: it was to be aborted, and an EndTxn that came late committed it.
+    Of record 8 the late EndTxn never explains anything."""
     rows = Rows().send(7, 10, producer_id=1)
     rows.produced[0] |= {"invoke_ns": 150, "complete_ns": None, "transaction": changes.get("transaction", 3)}
     first = {"producer_id": 1, "transaction": 3, "transactional_id": changes.get("writer", "t"), "begin_ns": 100}
@@ -249,7 +329,8 @@ def late(**changes: Any) -> tuple[Rows, DefectPrecondition]:
             assert rows.replicas is not None
             rows.replicas[-1] |= {"producer_id": producer, "kind": kind}
     given: dict[str, Any] = {"occurred_ns": 200, "producer_id": 1, "transactional_id": "t", "commits": True}
-    return rows, precondition(LATE, **{**given, **changes.get("met", {})})
+    both = {"aborted_read": Seen(1, ((1, 7), (1, 8))), "lost_transaction": Seen(1, ((1, 7),))}
+    return case(rows, precondition(LATE, **{**given, **changes.get("met", {})}), **both)
 
 
 TOOK: dict[str, Any] = {"outcome": "committed", "all_markers": [(12, 1, "abort"), (20, 1, "commit")]}
@@ -262,25 +343,21 @@ NOT_LATE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("changes", "anomaly"),
+    ("number", "anomaly"),
     [
-        ({}, "aborted_read"),
-        ({"end_ns": 200}, "aborted_read"),
-        ({"met": {"occurred_ns": 100}}, "aborted_read"),
-        ({"markers": [(10, 1, "abort")]}, "aborted_read"),
+        (late({}), "aborted_read"),
+        (late({"end_ns": 200}), "aborted_read"),
+        (late({"met": {"occurred_ns": 100}}), "aborted_read"),
+        (late({"markers": [(10, 1, "abort")]}), "aborted_read"),
         # An abort that came late explains what it took.
-        ({"met": {"commits": False}, **TOOK}, "lost_transaction"),
-        *((changes, None) for changes in NOT_LATE),
+        (late({"met": {"commits": False}, **TOOK}), "lost_transaction"),
+        *((late(changes), None) for changes in NOT_LATE),
     ],
 )
 def test_a_commit_that_came_late_explains_what_its_marker_showed(
-    tmp_path: Path, changes: dict[str, Any], anomaly: str | None
+    of_cases: Sequence[Explained], number: int, anomaly: str | None
 ) -> None:
-    """Of record 7; of record 8 the late EndTxn never explains anything."""
-    rows, met = late(**changes)
-    both = {"aborted_read": Seen(1, ((1, 7), (1, 8))), "lost_transaction": Seen(1, ((1, 7),))}
-    found = explained_in(run_with(rows.write(tmp_path), {"a": (met,)}), both)
-    assert found == ({} if anomaly is None else {anomaly: {LATE: 1}})
+    assert of_cases[number] == ({} if anomaly is None else {anomaly: {LATE: 1}})
 
 
 def test_records_are_explained_by_defects_that_the_model_knows() -> None:
@@ -304,39 +381,44 @@ LOSING = replace(PREDICTION, known_defects={Anomaly.LOST_WRITE: (("KAFKA-15591",
 FIRST_TWO = unplaced((1, 0, None), (1, 1, None), (1, 2, 0), (1, 9, None), (0, 0, None))
 
 
+def implied(rows: Rows, met: DefectPrecondition, *lost: tuple[int, int]) -> tuple[int, int]:
+    """The records are lost, or were read and are not in the log."""
+    seen = Seen(len(lost), lost)
+    return case(rows, met, lost_write=seen), case(rows, met, truncated_read=seen)
+
+
 @pytest.mark.parametrize(
-    ("rows", "met", "lost", "named"),
+    ("numbers", "named"),
     [
-        (FIRST_TWO, IMPLIED, [(1, 0), (1, 1)], True),
-        (FIRST_TWO, IMPLIED, [(1, 1)], True),
-        (FIRST_TWO, replace(IMPLIED, messages=1), [(1, 0), (1, 1)], False),
-        (FIRST_TWO, replace(IMPLIED, messages=1), [(1, 0)], True),
-        (FIRST_TWO, replace(IMPLIED, messages=0), [(1, 0)], False),
-        (FIRST_TWO, replace(IMPLIED, messages=-1), [(1, 0)], False),
-        (FIRST_TWO, replace(IMPLIED, messages=None), [(1, 0)], False),
-        (FIRST_TWO, replace(IMPLIED, partition=1), [(1, 0)], False),
-        (FIRST_TWO, replace(IMPLIED, partition=None), [(1, 0)], False),
-        (FIRST_TWO, replace(IMPLIED, producer_id=None), [(1, 0)], False),
-        (FIRST_TWO, IMPLIED, [(1, 0), (1, 9)], False),
-        (FIRST_TWO, IMPLIED, [(1, 0), (0, 0)], False),
-        (FIRST_TWO, IMPLIED, [(1, 2)], False),
-        (unplaced((1, 0, 5), (1, 1, 6)), IMPLIED, [(1, 0)], False),
-        (unplaced((1, 0, 0), (1, 1, None), (1, 2, None)), IMPLIED, [(1, 1)], False),
-        (unplaced((2, 0, 0), (1, 1, None), (1, 2, None)), IMPLIED, [(1, 1)], True),
-        (unplaced((1, 0, None), outcome="info"), IMPLIED, [(1, 0)], False),
-        (unplaced((1, 0, None), partition=None), IMPLIED, [(1, 0)], False),
+        (implied(FIRST_TWO, IMPLIED, (1, 0), (1, 1)), True),
+        (implied(FIRST_TWO, IMPLIED, (1, 1)), True),
+        (implied(FIRST_TWO, replace(IMPLIED, messages=1), (1, 0), (1, 1)), False),
+        (implied(FIRST_TWO, replace(IMPLIED, messages=1), (1, 0)), True),
+        (implied(FIRST_TWO, replace(IMPLIED, messages=0), (1, 0)), False),
+        (implied(FIRST_TWO, replace(IMPLIED, messages=-1), (1, 0)), False),
+        (implied(FIRST_TWO, replace(IMPLIED, messages=None), (1, 0)), False),
+        (implied(FIRST_TWO, replace(IMPLIED, partition=1), (1, 0)), False),
+        (implied(FIRST_TWO, replace(IMPLIED, partition=None), (1, 0)), False),
+        (implied(FIRST_TWO, replace(IMPLIED, producer_id=None), (1, 0)), False),
+        (implied(FIRST_TWO, IMPLIED, (1, 0), (1, 9)), False),
+        (implied(FIRST_TWO, IMPLIED, (1, 0), (0, 0)), False),
+        (implied(FIRST_TWO, IMPLIED, (1, 2)), False),
+        (implied(unplaced((1, 0, 5), (1, 1, 6)), IMPLIED, (1, 0)), False),
+        (implied(unplaced((1, 0, 0), (1, 1, None), (1, 2, None)), IMPLIED, (1, 1)), False),
+        (implied(unplaced((2, 0, 0), (1, 1, None), (1, 2, None)), IMPLIED, (1, 1)), True),
+        (implied(unplaced((1, 0, None), outcome="info"), IMPLIED, (1, 0)), False),
+        (implied(unplaced((1, 0, None), partition=None), IMPLIED, (1, 0)), False),
     ],
 )
 def test_a_lost_record_must_have_been_acknowledged_implicitly(
-    tmp_path: Path, rows: Rows, met: DefectPrecondition, lost: list[tuple[int, int]], named: bool
+    verdict_on: Callable[..., LaneVerdict], numbers: tuple[int, int], named: bool
 ) -> None:
-    seen = Seen(len(lost), tuple(lost))
-    lane = verdict_of(rows.write(tmp_path), {"a": (met,)}, prediction=LOSING, lost_write=seen)
+    lost, truncated = numbers
+    lane = verdict_on(lost, prediction=LOSING)
     assert (lane.known_defects == ("KAFKA-15591",)) == named
     assert (lane.accepting(["KAFKA-15591"]).outcome == Verdict.CONFORMS) == named
     everything = replace(PREDICTION, known_defects=dict.fromkeys(Anomaly, (("KAFKA-15591",),)))
-    other = verdict_of(rows.write(tmp_path / "again"), {"a": (met,)}, prediction=everything, truncated_read=seen)
-    assert other.known_defects == ()
+    assert verdict_on(truncated, prediction=everything).known_defects == ()
 
 
 ONE_IMPLIED = replace(IMPLIED, messages=1)
@@ -387,49 +469,54 @@ def lending(outcome: str = "ok", producer_id: int = 1) -> Rows:
     return rows.send(4, 8 if outcome == "ok" else None, outcome, producer_id=producer_id)
 
 
+REPEATING = (SARAMA, IN_ORDER, *OF_KAFKAJS)
+
+
+def repeated(rows: Rows, anomaly: Anomaly, **met: Any) -> Mapping[str, int]:
+    """By defect whose precondition is met, a case in which the anomaly was found of record 7."""
+    known: dict[str, Any] = {"occurred_ns": 1500, "producer_id": 1, "partition": 0, **met}
+    seen = {str(anomaly): Seen(1, ((1, 7),))}
+    return {defect: case(rows, precondition(defect, **known), **seen) for defect in REPEATING}
+
+
 @pytest.mark.parametrize(
-    ("rows", "met", "anomaly", "named"),
+    ("numbers", "named"),
     [
-        (misplaced(), {}, Anomaly.LOST_WRITE, {SARAMA, *OF_KAFKAJS}),
-        (misplaced(), {}, Anomaly.INCONSISTENT_OFFSET, {SARAMA, *OF_KAFKAJS}),
-        (misplaced(), {}, Anomaly.REORDERED, {IN_ORDER, *OF_KAFKAJS}),
-        (misplaced(), {}, Anomaly.DUPLICATE, {UNANSWERED}),
-        (misplaced().store(8, 7, producer_id=1).store(9, 7, producer_id=1), {}, Anomaly.DUPLICATE, {UNANSWERED}),
-        (lending(), {}, Anomaly.DUPLICATE, OF_KAFKAJS),
-        (lending(), {"occurred_ns": 2001}, Anomaly.DUPLICATE, set()),
-        (lending(producer_id=2), {}, Anomaly.DUPLICATE, {UNANSWERED}),
-        (lending("info"), {}, Anomaly.DUPLICATE, {UNANSWERED}),
-        (misplaced(), {"occurred_ns": 999}, Anomaly.LOST_WRITE, set()),
-        (misplaced(), {"occurred_ns": 999}, Anomaly.REORDERED, set()),
-        (misplaced(), {"occurred_ns": 1000}, Anomaly.REORDERED, {IN_ORDER, *OF_KAFKAJS}),
-        (misplaced(), {"occurred_ns": 2000}, Anomaly.LOST_WRITE, {SARAMA, *OF_KAFKAJS}),
-        (misplaced(), {"occurred_ns": 2001}, Anomaly.LOST_WRITE, set()),
-        (misplaced(), {"occurred_ns": 2001}, Anomaly.REORDERED, set()),
-        (misplaced(), {"partition": 1}, Anomaly.REORDERED, OF_KAFKAJS),
-        (misplaced(), {"partition": 1}, Anomaly.LOST_WRITE, OF_KAFKAJS),
-        (misplaced(), {"partition": None}, Anomaly.LOST_WRITE, OF_KAFKAJS),
-        (misplaced(), {"producer_id": 0}, Anomaly.LOST_WRITE, set()),
-        (misplaced(), {"producer_id": None}, Anomaly.REORDERED, set()),
-        (misplaced(holder=(0, 3)), {}, Anomaly.LOST_WRITE, set()),
-        (misplaced(holder=(1, 7)), {}, Anomaly.LOST_WRITE, set()),
-        (misplaced().store(5, 4, producer_id=1), {}, Anomaly.LOST_WRITE, set()),
-        (misplaced(offset=6), {}, Anomaly.LOST_WRITE, set()),
-        (misplaced(offset=6), {}, Anomaly.REORDERED, {IN_ORDER, *OF_KAFKAJS}),
-        (misplaced(outcome="info", end=None), {}, Anomaly.REORDERED, {IN_ORDER, *OF_KAFKAJS}),
-        (misplaced(end=None), {}, Anomaly.REORDERED, set()),
+        (repeated(misplaced(), Anomaly.LOST_WRITE), {SARAMA, *OF_KAFKAJS}),
+        (repeated(misplaced(), Anomaly.INCONSISTENT_OFFSET), {SARAMA, *OF_KAFKAJS}),
+        (repeated(misplaced(), Anomaly.REORDERED), {IN_ORDER, *OF_KAFKAJS}),
+        (repeated(misplaced(), Anomaly.DUPLICATE), {UNANSWERED}),
+        (repeated(misplaced().store(8, 7, producer_id=1).store(9, 7, producer_id=1), Anomaly.DUPLICATE), {UNANSWERED}),
+        (repeated(lending(), Anomaly.DUPLICATE), OF_KAFKAJS),
+        (repeated(lending(), Anomaly.DUPLICATE, occurred_ns=2001), set()),
+        (repeated(lending(producer_id=2), Anomaly.DUPLICATE), {UNANSWERED}),
+        (repeated(lending("info"), Anomaly.DUPLICATE), {UNANSWERED}),
+        (repeated(misplaced(), Anomaly.LOST_WRITE, occurred_ns=999), set()),
+        (repeated(misplaced(), Anomaly.REORDERED, occurred_ns=999), set()),
+        (repeated(misplaced(), Anomaly.REORDERED, occurred_ns=1000), {IN_ORDER, *OF_KAFKAJS}),
+        (repeated(misplaced(), Anomaly.LOST_WRITE, occurred_ns=2000), {SARAMA, *OF_KAFKAJS}),
+        (repeated(misplaced(), Anomaly.LOST_WRITE, occurred_ns=2001), set()),
+        (repeated(misplaced(), Anomaly.REORDERED, occurred_ns=2001), set()),
+        (repeated(misplaced(), Anomaly.REORDERED, partition=1), OF_KAFKAJS),
+        (repeated(misplaced(), Anomaly.LOST_WRITE, partition=1), OF_KAFKAJS),
+        (repeated(misplaced(), Anomaly.LOST_WRITE, partition=None), OF_KAFKAJS),
+        (repeated(misplaced(), Anomaly.LOST_WRITE, producer_id=0), set()),
+        (repeated(misplaced(), Anomaly.REORDERED, producer_id=None), set()),
+        (repeated(misplaced(holder=(0, 3)), Anomaly.LOST_WRITE), set()),
+        (repeated(misplaced(holder=(1, 7)), Anomaly.LOST_WRITE), set()),
+        (repeated(misplaced().store(5, 4, producer_id=1), Anomaly.LOST_WRITE), set()),
+        (repeated(misplaced(offset=6), Anomaly.LOST_WRITE), set()),
+        (repeated(misplaced(offset=6), Anomaly.REORDERED), {IN_ORDER, *OF_KAFKAJS}),
+        (repeated(misplaced(outcome="info", end=None), Anomaly.REORDERED), {IN_ORDER, *OF_KAFKAJS}),
+        (repeated(misplaced(end=None), Anomaly.REORDERED), set()),
     ],
 )
 def test_repetitions_explain_only_records_that_were_open_and_took_another_s_place(
-    tmp_path: Path, rows: Rows, met: dict[str, Any], anomaly: Anomaly, named: set[str]
+    verdict_on: Callable[..., LaneVerdict], numbers: Mapping[str, int], named: set[str]
 ) -> None:
-    defects = (SARAMA, IN_ORDER, *OF_KAFKAJS)
-    prediction = replace(PREDICTION, known_defects=dict.fromkeys(Anomaly, tuple((defect,) for defect in defects)))
-    given: dict[str, Any] = {"occurred_ns": 1500, "producer_id": 1, "partition": 0, **met}
-    seen = {str(anomaly): Seen(1, ((1, 7),))}
-    run_dir = rows.write(tmp_path)
-    for defect in defects:
-        told = {"a": (precondition(defect, **given),)}
-        lane = verdict_of(run_dir, told, prediction=prediction, **seen)
+    prediction = replace(PREDICTION, known_defects=dict.fromkeys(Anomaly, tuple((defect,) for defect in REPEATING)))
+    for defect, number in numbers.items():
+        lane = verdict_on(number, prediction=prediction)
         assert lane.known_defects == ((defect,) if defect in named else ())
 
 
