@@ -20,6 +20,7 @@ def together(histories: Mapping[str, Rows]) -> Rows:
     """One run of several. Each history has one lane, which gets the history's name, as do its phases, faults, groups:
     no lane is judged by what happened to another."""
     run = Rows(lanes=[])
+    assert len({rows.log is None for rows in histories.values()}) == 1, "a run has a log of all lanes, or of none"
     events, timings, marks = list[dict[str, Any]](), dict[str, Any](), dict[str, dict[str, Any]]()
     for name, rows in histories.items():
         (lane,) = rows.lanes
