@@ -1,20 +1,20 @@
 """What only a repetition explains is unexplained where nothing lets a producer send again, and a violation then."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lane.recovery import Timings
+from kafka_chaos.verification import LaneVerdict
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
 from kafka_chaos.verification.inputs.documents.events import Phase
 from kafka_chaos.verification.judging.causes import Span
 from tests.verification.detection.test_causes import FIRST, MS, PAUSE, SECOND, WHOLE, found
 from tests.verification.samples.changes import states
-from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import Rows, prediction
+from tests.verification.samples.together import Together
 
 CALM: dict[str, Any] = {
     "faults": (PAUSE,),
@@ -73,14 +73,18 @@ def test_the_cause_of_a_duplicate_is_unobserved_where_something_may_have_happene
     assert NOTHING_HAPPENED in [span.cause for span in found(FIRST, SECOND, **CALM).retries]
 
 
-@pytest.mark.parametrize("anomaly", [Anomaly.DUPLICATE, Anomaly.REORDERED])
-@pytest.mark.parametrize(
-    ("begun_ms", "ended_ms", "is_violation"),
-    [(99, 110, False), (100, 110, True), (150, 179, True), (150, 180, False), (150, None, False)],
+TOGETHER = Together()
+TIMES = ((99, 110, False), (100, 110, True), (150, 179, True), (150, 180, False), (150, None, False))
+
+
+@TOGETHER.cases(
+    *(
+        (anomaly, begun_ms, ended_ms, (anomaly, is_violation))
+        for anomaly in (Anomaly.DUPLICATE, Anomaly.REORDERED)
+        for begun_ms, ended_ms, is_violation in TIMES
+    )
 )
-def test_what_only_a_repetition_explains_is_a_violation_where_none_can_have_been(
-    tmp_path: Path, verified: Verified, anomaly: Anomaly, begun_ms: int, ended_ms: int | None, is_violation: bool
-) -> None:
+def repeated(anomaly: Anomaly, begun_ms: int, ended_ms: int | None) -> Rows:
     """The last change of an ISR was seen at 60 ms."""
     rows = Rows(lanes=[{"lane": "a", "acks": "1", "faults": ["pause"], "replication_factor": 3}], clock=0)
     rows.prediction = prediction(["a"], **{anomaly: "permitted"})
@@ -109,7 +113,14 @@ def test_what_only_a_repetition_explains_is_a_violation_where_none_can_have_been
     rows.event("phase_ended", ts_ns=2000 * MS, phase="load")
     chain = {"high_watermark": 10, "log_end_offset": 10, "leader_epochs": [[0, 0], [1, 5]]}
     rows.checkpoints = {"brokers": {"2": {"a/0": chain}}}
-    lane = verified(rows.write(tmp_path / "run")).lane("a")
+    return rows
+
+
+@TOGETHER.each(repeated)
+def test_what_only_a_repetition_explains_is_a_violation_where_none_can_have_been(
+    lane: LaneVerdict, expected: tuple[Anomaly, bool]
+) -> None:
+    anomaly, is_violation = expected
     assert lane.observed[anomaly].causes == {"unexplained" if is_violation else "unobserved": 1}
     reason = f"{anomaly} is permitted, but no behaviour of the model explains 1 of 1"
     assert (reason in lane.reasons) == is_violation, lane.reasons

@@ -233,35 +233,11 @@ def test_without_evidence_a_known_defect_is_neither_named_nor_accepted(
     assert lane.accepting([DEFECT, "KAFKA-15591"]) == lane
 
 
-@pytest.mark.parametrize(
-    ("number", "named"),
-    [
-        (case(rows, *MET["a"], duplicate=TWICE), named)
-        for rows, named in (
-            (copies(0, 1), True),
-            (copies(0, 1, 2), True),
-            (copies(3, 7, brokers=(2,)), True),
-            (copies(1, 0), False),
-            (copies(0, 0), False),
-            (copies(0, 1, 1), False),
-            (copies(0, None), False),
-            (copies(-1, 0), False),
-            (copies(0, 1, brokers=()), False),
-            # Copies on two brokers are not two epochs.
-            (copies(0, 1, brokers=()).replica(1, 10, 7, producer_epoch=0).replica(2, 11, 7, producer_epoch=1), False),
-        )
-    ],
-)
-def test_each_copy_on_a_broker_stands_in_a_later_epoch(
-    verdict_on: Callable[..., LaneVerdict], number: int, named: bool
-) -> None:
-    lane = verdict_on(number)
-    assert lane.verdict == Verdict.VIOLATION
-    assert (lane.known_defects == (DEFECT,)) == named
+ON_TWO_BROKERS = copies(0, 1, brokers=()).replica(1, 10, 7, producer_epoch=0).replica(2, 11, 7, producer_epoch=1)
 
 
-def in_doubt(**produced: Any) -> int:
-    rows = copies(0, 1)
+def twice(rows: Rows, **produced: Any) -> int:
+    """A record is there twice. `produced`: what is told of it instead."""
     rows.produced[0] |= produced
     return case(rows, *MET["a"], duplicate=TWICE)
 
@@ -269,18 +245,38 @@ def in_doubt(**produced: Any) -> int:
 @pytest.mark.parametrize(
     ("number", "named"),
     [
-        (in_doubt(complete_ns=None), False),
-        (in_doubt(complete_ns=None, outcome="info"), True),
-        (in_doubt(complete_ns=1), False),
-        (in_doubt(complete_ns=1, outcome="info"), False),
-        (in_doubt(complete_ns=3000), True),
-        (in_doubt(complete_ns=3000, outcome="info"), True),
-        (in_doubt(producer_id=3), False),
-        (in_doubt(producer_id=3, outcome="info"), False),
+        # Each copy on a broker stands in a later epoch.
+        (twice(copies(0, 1)), True),
+        (twice(copies(0, 1, 2)), True),
+        (twice(copies(3, 7, brokers=(2,))), True),
+        (twice(copies(1, 0)), False),
+        (twice(copies(0, 0)), False),
+        (twice(copies(0, 1, 1)), False),
+        (twice(copies(0, None)), False),
+        (twice(copies(-1, 0)), False),
+        (twice(copies(0, 1, brokers=())), False),
+        # Copies on two brokers are not two epochs.
+        (
+            twice(copies(0, 1, brokers=()).replica(1, 10, 7, producer_epoch=0).replica(2, 11, 7, producer_epoch=1)),
+            False,
+        ),
+        # It was in doubt.
+        (twice(copies(0, 1), complete_ns=None), False),
+        (twice(copies(0, 1), complete_ns=None, outcome="info"), True),
+        (twice(copies(0, 1), complete_ns=1), False),
+        (twice(copies(0, 1), complete_ns=1, outcome="info"), False),
+        (twice(copies(0, 1), complete_ns=3000), True),
+        (twice(copies(0, 1), complete_ns=3000, outcome="info"), True),
+        (twice(copies(0, 1), producer_id=3), False),
+        (twice(copies(0, 1), producer_id=3, outcome="info"), False),
     ],
 )
-def test_the_record_must_have_been_in_doubt(verdict_on: Callable[..., LaneVerdict], number: int, named: bool) -> None:
-    assert bool(verdict_on(number).known_defects) == named
+def test_a_record_that_was_in_doubt_is_there_twice_if_each_copy_stands_in_a_later_epoch(
+    verdict_on: Callable[..., LaneVerdict], number: int, named: bool
+) -> None:
+    lane = verdict_on(number)
+    assert lane.verdict == Verdict.VIOLATION
+    assert lane.known_defects == ((DEFECT,) if named else ())
 
 
 NOT_EXPIRED: list[dict[str, Any]] = [
@@ -290,6 +286,7 @@ NOT_EXPIRED: list[dict[str, Any]] = [
 
 
 def expired(changes: dict[str, Any]) -> int:
+    """Record 7 of producer 1 expired, and its transaction was committed without it."""
     known = {"outcome": "committed", "sent": "info", "ts_ns": 150, "producer_id": 1, **changes}
     rows = Rows(transactions=[]).send(7, None, known["sent"], producer_id=1)
     rows.produced[0] |= {"invoke_ns": 110, "complete_ns": 180, "transaction": 0}
@@ -300,15 +297,6 @@ def expired(changes: dict[str, Any]) -> int:
         rows.store(5, 7, producer_id=1)
     met = precondition("KAFKA-5385", known["ts_ns"], known["producer_id"])
     return case(rows, met, lost_transaction=Seen(1, ((1, 7),)))
-
-
-@pytest.mark.parametrize(
-    ("number", "named"), [(expired({}), True), *((expired(changes), False) for changes in NOT_EXPIRED)]
-)
-def test_a_transaction_that_was_committed_without_what_expired(
-    of_cases: Sequence[Explained], number: int, named: bool
-) -> None:
-    assert of_cases[number] == ({"lost_transaction": {"KAFKA-5385": 1}} if named else {})
 
 
 def late(changes: dict[str, Any]) -> int:
@@ -352,12 +340,15 @@ NOT_LATE: list[dict[str, Any]] = [
         # An abort that came late explains what it took.
         (late({"met": {"commits": False}, **TOOK}), "lost_transaction"),
         *((late(changes), None) for changes in NOT_LATE),
+        (expired({}), "lost_transaction"),
+        *((expired(changes), None) for changes in NOT_EXPIRED),
     ],
 )
-def test_a_commit_that_came_late_explains_what_its_marker_showed(
+def test_a_commit_that_came_late_or_without_what_expired_explains_what_it_showed_or_lost(
     of_cases: Sequence[Explained], number: int, anomaly: str | None
 ) -> None:
-    assert of_cases[number] == ({} if anomaly is None else {anomaly: {LATE: 1}})
+    (met,) = CASES[number].met
+    assert of_cases[number] == ({} if anomaly is None else {anomaly: {met.defect: 1}})
 
 
 def test_records_are_explained_by_defects_that_the_model_knows() -> None:

@@ -9,26 +9,31 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from kafka_chaos.contract.columns import TABLES
-from tests.verification.samples.run_dirs import Rows
+from tests.verification.samples.run_dirs import Rows, prediction
 
 Build = TypeVar("Build", bound=Callable[..., Rows])
-_OF_ALL_LANES = {"broker_session_ended", "controller_changed", "harness_paused", "run_started"}
-"""Events that belong to no lane: a history that has one needs a run of its own."""
+_OF_THE_RUN = {"broker_session_ended", "controller_changed", "harness_paused", "run_started"}
+"""Events that belong to no lane."""
 
 
 def together(histories: Mapping[str, Rows]) -> Rows:
     """One run of several. Each history has one lane, which gets the history's name, as do its phases, faults, groups:
-    no lane is judged by what happened to another."""
+    no lane is judged by what happened to another. What belongs to the whole run is the same in all histories."""
+    whole = [
+        (rows.log is None, [event for event in rows.events or () if event["type"] in _OF_THE_RUN])
+        for rows in histories.values()
+    ]
+    assert all(of_run == whole[0] for of_run in whole), "histories that differ in what belongs to the run"
     run = Rows(lanes=[])
-    assert len({rows.log is None for rows in histories.values()}) == 1, "a run has a log of all lanes, or of none"
-    events, timings, marks = list[dict[str, Any]](), dict[str, Any](), dict[str, dict[str, Any]]()
+    events = [event | ({"lanes": [*histories]} if "lanes" in event else {}) for event in whole[0][1]]
+    timings, predicted, marks = dict[str, Any](), dict[str, Any](), dict[str, dict[str, Any]]()
     for name, rows in histories.items():
         (lane,) = rows.lanes
         run.lanes.append({**lane, "lane": name})
-        for event in rows.events or ():
-            assert event["type"] not in _OF_ALL_LANES, f"{name} needs a run of its own"
-            events.append(_renamed(event, lane["lane"], name))
+        of_lane = (event for event in rows.events or () if event["type"] not in _OF_THE_RUN)
+        events += [_renamed(event, lane["lane"], name) for event in of_lane]
         timings |= {name: rows.timings[lane["lane"]]} if rows.timings else {}
+        predicted |= {name: rows.prediction["lanes"][lane["lane"]]} if rows.prediction else {}
         for broker, places in (rows.checkpoints or {"brokers": {}})["brokers"].items():
             of_broker = {f"{name}/{place.rpartition('/')[2]}": mark for place, mark in places.items()}
             marks.setdefault(broker, {}).update(of_broker)
@@ -37,10 +42,13 @@ def together(histories: Mapping[str, Rows]) -> Rows:
         of_all = [
             _renamed(row, rows.lanes[0]["lane"], name) for name, rows in histories.items() for row in tables[name] or ()
         ]
-        setattr(run, table, of_all if any(of_lane is not None for of_lane in tables.values()) else None)
+        setattr(run, table, of_all if any(rows is not None for rows in tables.values()) else None)
     run.events = sorted(events, key=lambda event: event["ts_ns"]) or None
     run.timings = timings or None
     run.checkpoints = {"brokers": marks} if marks else None
+    if predicted:
+        run.prediction = prediction(histories)
+        run.prediction["lanes"] |= predicted
     return run
 
 

@@ -54,7 +54,11 @@ def test_every_anomaly_is_planted_and_looked_for() -> None:
 
 
 def without(rows: str) -> Callable[[LaneHistory], None]:
-    return lambda history: setattr(history, rows, [])
+    def change(history: LaneHistory) -> None:
+        setattr(history, rows, [])
+
+    change.__name__ = f"without_{rows}"
+    return change
 
 
 def delivered(**values: Any) -> Callable[[LaneHistory], None]:
