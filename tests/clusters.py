@@ -94,14 +94,10 @@ def produced_in_network(cluster: Cluster, topic: str, configs: Mapping[str, str]
     command = f"{producer} --max-messages 3 --producer.config /tmp/p {option} {cluster.bootstrap_servers_in_network}"
     lines = [f"{key}={value}".replace("\n", "\\n") for key, value in (configs or {}).items()]
     output: bytes = docker_client().containers.run(
-        ensure_image(cluster.spec.kafka_version),
-        ["-c", f'printf %s "$PROPERTIES" >/tmp/p; {command}'],
-        entrypoint="sh",
-        environment={"PROPERTIES": "\n".join(lines)},
-        network=cluster.network,
-        labels=run_labels(cluster.run_id, keep=False),
-        remove=True,
-    )
+        ensure_image(cluster.spec.kafka_version), ["-c", f'printf %s "$PROPERTIES" >/tmp/p; {command}'],
+        entrypoint="sh", environment={"PROPERTIES": "\n".join(lines)}, network=cluster.network,
+        labels=run_labels(cluster.run_id, keep=False), remove=True,
+    )  # fmt: skip
     # Kafka 4.4 warns there of an option whose new name older versions lack.
     events = [json.loads(line) for line in output.splitlines() if line.startswith(b"{")]
     return [event["offset"] for event in events if event["name"] == "producer_send_success"]

@@ -100,14 +100,10 @@ def test_what_is_refused_names_its_key(entry: dict[str, Any], key: str) -> None:
 def test_a_lane_with_groups_is_read_as_it_was_written() -> None:
     group = Group(members=4, protocol="consumer", assignor=None, crashes=2)
     lane = Lane(
-        lane="out",
-        idempotence=True,
-        transactional=Transactional(producers=4),
-        group=Group(commits="auto", static=True),
-        loop=Loop(source="in", group=group),
-        kafka_version="4.3.1",
-        metadata_mode="kraft",
-    )
+        lane="out", idempotence=True, transactional=Transactional(producers=4),
+        group=Group(commits="auto", static=True), loop=Loop(source="in", group=group),
+        kafka_version="4.3.1", metadata_mode="kraft",
+    )  # fmt: skip
     assert Lane.from_json(lane.to_json()) == lane
     assert Lane.from_json({**lane.to_json(), "loop": {"source": "in", "group": {"members": 4, "protocol": "consumer"}}})
 
@@ -124,13 +120,10 @@ def test_a_group_needs_the_second_format_and_is_described_in_words() -> None:
 @pytest.mark.parametrize(
     ("given", "client"),
     [
-        ({"name": "java", "version": "4.1.1"}, "java 4.1.1"),
-        ({"name": "own", "version": None}, "own"),
-        ({"name": "own"}, "own"),
-        ("franz-go 1.18.0", "franz-go 1.18.0"),
-        (None, None),
+        ({"name": "java", "version": "4.1.1"}, "java 4.1.1"), ({"name": "own", "version": None}, "own"),
+        ({"name": "own"}, "own"), ("franz-go 1.18.0", "franz-go 1.18.0"), (None, None),
     ],
-)
+)  # fmt: skip
 def test_a_lane_s_client_has_a_name_and_perhaps_a_version(given: Any, client: str | None) -> None:
     lane = Lane.from_json({"lane": "a", "client": given})
     assert lane.client == client

@@ -159,12 +159,9 @@ class FakeNode:
     def state(self) -> dict[str, Any]:
         status = "paused" if self.paused else "running" if self.running else "exited"
         return {
-            "Status": status,
-            "Running": self.running,
-            "Paused": self.paused,
-            "ExitCode": self.exit_code,
-            "Pid": self.pid if self.running else 0,
-        }
+            "Status": status, "Running": self.running, "Paused": self.paused,
+            "ExitCode": self.exit_code, "Pid": self.pid if self.running else 0,
+        }  # fmt: skip
 
     def is_running(self) -> bool:
         return self.running

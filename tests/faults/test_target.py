@@ -7,19 +7,13 @@ from tests.faults.fakes import FakeCluster, FakeNode
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("leader(orders)", ["broker-2"]),
-        ("leader(orders/1)", ["broker-1"]),
-        ("group-coordinator(orders)", ["broker-1"]),
-        ("transaction-coordinator(orders)", ["broker-3"]),
-        ("share-coordinator(orders)", ["broker-2"]),
-        ("controller", ["broker-3"]),
-        ("broker:2", ["broker-2"]),
-        ("brokers:3,1", ["broker-3", "broker-1"]),
-        ("zookeeper", ["zookeeper-1"]),
-        ("zookeeper:1", ["zookeeper-1"]),
-        ("all", ["broker-1", "broker-2", "broker-3"]),
+        ("leader(orders)", ["broker-2"]), ("leader(orders/1)", ["broker-1"]),
+        ("group-coordinator(orders)", ["broker-1"]), ("transaction-coordinator(orders)", ["broker-3"]),
+        ("share-coordinator(orders)", ["broker-2"]), ("controller", ["broker-3"]), ("broker:2", ["broker-2"]),
+        ("brokers:3,1", ["broker-3", "broker-1"]), ("zookeeper", ["zookeeper-1"]),
+        ("zookeeper:1", ["zookeeper-1"]), ("all", ["broker-1", "broker-2", "broker-3"]),
     ],
-)
+)  # fmt: skip
 def test_a_role_is_resolved_to_who_holds_it(text: str, expected: list[str]) -> None:
     coordinators = {("group", "orders"): 1, ("transaction", "orders"): 3, ("share", "orders"): 2}
     cluster = FakeCluster(leaders={("orders", 0): 2, ("orders", 1): 1}, coordinators=coordinators)
@@ -97,12 +91,10 @@ def test_what_a_cluster_does_not_have_is_refused(text: str, servers: dict[str, i
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("controller", ["controller-2"]),
-        ("controllers", ["controller-1", "controller-2"]),
-        ("controller:1", ["controller-1"]),
-        ("controllers:1,2", ["controller-1", "controller-2"]),
+        ("controller", ["controller-2"]), ("controllers", ["controller-1", "controller-2"]),
+        ("controller:1", ["controller-1"]), ("controllers:1,2", ["controller-1", "controller-2"]),
     ],
-)
+)  # fmt: skip
 def test_controllers_that_are_no_brokers_are_targets(text: str, expected: list[str]) -> None:
     nodes = {number: FakeNode(f"controller-{number}", 100 + number) for number in (1, 2)}
     cluster = FakeCluster(zookeepers={}, controllers=nodes, controller_id=102)

@@ -76,13 +76,9 @@ def test_the_lane_reaches_every_outcome_of_the_full_model(
 ) -> None:
     config = replace(TWO, unclean_leader_election=unclean)
     lane = Lane(
-        lane="both",
-        acks=acks,
-        idempotence=idempotence,
-        faults=(fault,),
-        replication_factor=2,
-        unclean_leader_election=unclean,
-    )
+        lane="both", acks=acks, idempotence=idempotence, faults=(fault,),
+        replication_factor=2, unclean_leader_election=unclean,
+    )  # fmt: skip
     load = tuple(produce(record, acks, idempotent=idempotence) for record in RECORDS)
     fine = {one for one in outcomes_of_cluster(config, load, environment, SLOW_FOLLOWER) if is_in_scope(one, lane)}
     assert len(fine) > 4

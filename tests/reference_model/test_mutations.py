@@ -106,13 +106,9 @@ def test_no_broker_joins_the_isr_of_the_full_model_before_the_start_of_the_leade
     state = config.initial()
     entries = tuple(Entry(offset, f"m{offset}", 0) for offset in range(2))
     leader = state.replica(1)._replace(
-        leader_epoch=1,
-        isr=(1, 2),
-        log=entries,
-        log_end=2,
-        epochs=(EpochStart(0, 0), EpochStart(1, 2)),
-        high_watermark=0,
-    )
+        leader_epoch=1, isr=(1, 2), log=entries, log_end=2,
+        epochs=(EpochStart(0, 0), EpochStart(1, 2)), high_watermark=0,
+    )  # fmt: skip
     partition = state.partition._replace(leader_epoch=1, isr=(1, 2))
     follower = state.replica(3)._replace(leader_epoch=1)
 

@@ -75,12 +75,10 @@ def experiment_with(fault: str) -> Experiment:
 @pytest.mark.parametrize(
     ("fault", "crashes"),
     [
-        ("fault: client-kill, target: member(orders)", (2, 0)),
-        ("fault: client-kill, target: members(orders)", (5, 0)),
-        ("fault: client-kill, target: member(sums)", (1, 1)),
-        ("fault: client-pause, target: member(orders)", (1, 0)),
+        ("fault: client-kill, target: member(orders)", (2, 0)), ("fault: client-kill, target: members(orders)", (5, 0)),
+        ("fault: client-kill, target: member(sums)", (1, 1)), ("fault: client-pause, target: member(orders)", (1, 0)),
     ],
-)
+)  # fmt: skip
 def test_the_model_is_told_of_members_that_crash_and_of_no_fault_of_brokers(
     fault: str, crashes: tuple[int, int]
 ) -> None:

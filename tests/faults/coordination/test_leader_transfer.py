@@ -50,10 +50,8 @@ def test_all_that_a_broker_leads_moves_to_replicas_in_sync() -> None:
         (FakeCluster(led={ORDERS: led(1, 1, 2)}, silent_about_moves=True), "broker:1", {}, [1]),
     ],
     ids=[
-        "those of one lane move alone",
-        "no target inherits from another",
-        "one whose replicas move is left alone",
-        "nothing moves while nobody tells what moves already",
+        "those of one lane move alone", "no target inherits from another",
+        "one whose replicas move is left alone", "nothing moves while nobody tells what moves already",
     ],
 )  # fmt: skip
 def test_which_partitions_move(cluster: FakeCluster, target: str, keys: dict[str, str], leaders: list[int]) -> None:

@@ -65,15 +65,11 @@ def test_without_a_frame_the_reason_says_what_passed(cluster: FakeCluster) -> No
 @pytest.mark.parametrize(
     ("sender", "names"),
     [
-        (None, None),
-        ("clients", ("clients",)),
-        ("brokers", ("broker-1", "broker-2", "broker-3")),
-        ("broker:2", ("broker-2",)),
-        ("controller", ("broker-3",)),
-        ("controllers", ("controller-1",)),
-        ("controller:1", ("controller-1",)),
+        (None, None), ("clients", ("clients",)), ("brokers", ("broker-1", "broker-2", "broker-3")),
+        ("broker:2", ("broker-2",)), ("controller", ("broker-3",)),
+        ("controllers", ("controller-1",)), ("controller:1", ("controller-1",)),
     ],
-)
+)  # fmt: skip
 def test_senders_are_resolved_by_role(sender: str | None, names: tuple[str, ...] | None, cluster: FakeCluster) -> None:
     cluster.controllers = {1: FakeNode("controller-1", 101)}
     fault = Cut(target=BROKER, sender=sender, lane="orders", partition=2, client_id="orders-1")

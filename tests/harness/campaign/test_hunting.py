@@ -201,11 +201,9 @@ def test_discoveries_have_the_names_of_what_explains_them() -> None:
     verdict = RunVerdict(Path("run"), Verdict.VIOLATION, tuple(lanes))
     found = list(discoveries(verdict, {"a": "librdkafka 2.3.0", "b": "kafkajs 2.2.4", "c": "java 3.9.1"}))
     assert [(one.name, one.is_explained) for one in found] == [
-        ("librdkafka-4953", True),
-        ("lost_write of librdkafka 2.3.0", False),
-        ("reordered of kafkajs 2.2.4", False),
-        ("librdkafka-4736", True),
-    ]
+        ("librdkafka-4953", True), ("lost_write of librdkafka 2.3.0", False),
+        ("reordered of kafkajs 2.2.4", False), ("librdkafka-4736", True),
+    ]  # fmt: skip
 
 
 def _judged(
@@ -213,13 +211,9 @@ def _judged(
 ) -> LaneVerdict:
     lost = Observation(9 if any(reason.startswith("lost") for reason in reasons) else 0)
     return lane_verdict(
-        lane,
-        verdict,
-        predicted={Anomaly.LOST_WRITE: Status.FORBIDDEN},
-        observed={Anomaly.LOST_WRITE: lost},
-        reasons=tuple(reasons),
-        explained=explained or {},
-    )
+        lane, verdict, predicted={Anomaly.LOST_WRITE: Status.FORBIDDEN},
+        observed={Anomaly.LOST_WRITE: lost}, reasons=tuple(reasons), explained=explained or {},
+    )  # fmt: skip
 
 
 def test_the_command_shrinks_what_nothing_explains_and_drafts_a_report(

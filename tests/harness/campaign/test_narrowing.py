@@ -66,10 +66,8 @@ def test_one_lane_is_left_and_controls_differ_in_one_setting(tmp_path: Path, clu
     assert one.narrow()
     assert [entry["fault"] for entry in one.schedule] == ["kill"]
     assert {what: one.hits[name] for name, what in one.controls.items()} == {
-        "one request in flight": 4,
-        "the client's own configs": 0,
-        "no idempotence": 0,
-    }
+        "one request in flight": 4, "the client's own configs": 0, "no idempotence": 0,
+    }  # fmt: skip
     assert (one.hits["fast"], one.runs) == (4, 4)
     # All odds are of the same runs, with as much load as the one without faults.
     compared, quiet = cluster.runs[-5:-1], cluster.runs[-1]

@@ -20,13 +20,10 @@ def test_what_is_appended_is_read_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("{", "Invalid JSON"),
-        ("[]", "should be an object"),
-        ('{"run": "a"}', "client: Field required"),
-        ("COMPLETE", "records: Input should be a valid integer"),
-        ("MORE", "more: Unexpected keyword argument"),
+        ("{", "Invalid JSON"), ("[]", "should be an object"), ('{"run": "a"}', "client: Field required"),
+        ("COMPLETE", "records: Input should be a valid integer"), ("MORE", "more: Unexpected keyword argument"),
     ],
-)
+)  # fmt: skip
 def test_a_line_that_is_none_is_refused_with_its_number(tmp_path: Path, line: str, reason: str) -> None:
     path = tmp_path / "record.jsonl"
     append(path, [lane_run()])

@@ -28,12 +28,10 @@ def test_a_certificate_and_a_key_become_a_keystore(tmp_path: Path) -> None:
     for name in ("crt", "key"):
         (tmp_path / name).write_text(f"the {name}")
     configs = {
-        "security.protocol": "SSL",
-        "ssl.certificate.location": str(tmp_path / "crt"),
-        "ssl.key.location": str(tmp_path / "key"),
-        "ssl.key.password": "secret",
+        "security.protocol": "SSL", "ssl.certificate.location": str(tmp_path / "crt"),
+        "ssl.key.location": str(tmp_path / "key"), "ssl.key.password": "secret",
         "ssl.endpoint.identification.algorithm": "none",
-    }
+    }  # fmt: skip
     assert java_client_configs(configs) == {
         "security.protocol": "SSL", "ssl.key.password": "secret", "ssl.endpoint.identification.algorithm": "",
         "ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": "the crt", "ssl.keystore.key": "the key",

@@ -29,14 +29,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("java 3.9.1", "java 3.9.1"),
-        ("java:4.1.1", "java 4.1.1"),
-        ("kafka-python 3.0", "kafka-python 3.0"),
-        ("sarama", f"sarama {KINDS['sarama'].version}"),
-        ("librdkafka 2.3.0", "librdkafka 2.3.0"),
-        ("librdkafka", "None"),
+        ("java 3.9.1", "java 3.9.1"), ("java:4.1.1", "java 4.1.1"),
+        ("kafka-python 3.0", "kafka-python 3.0"), ("sarama", f"sarama {KINDS['sarama'].version}"),
+        ("librdkafka 2.3.0", "librdkafka 2.3.0"), ("librdkafka", "None"),
     ],
-)
+)  # fmt: skip
 def test_a_client_is_named_with_its_version_or_without(text: str, found: str) -> None:
     assert str(parse_client(text)) == found
 

@@ -26,14 +26,9 @@ def container() -> Iterator[Any]:
     client, run_id = engine.docker_client(), f"test-{secrets.token_hex(4)}"
     try:
         yield client.containers.run(
-            ensure_image(),
-            ["sleep", "300"],
-            detach=True,
-            entrypoint=[],
-            network_mode="none",
-            name=f"kafka-chaos-{run_id}",
-            labels=run_labels(run_id, keep=False),
-        )
+            ensure_image(), ["sleep", "300"], detach=True, entrypoint=[], network_mode="none",
+            name=f"kafka-chaos-{run_id}", labels=run_labels(run_id, keep=False),
+        )  # fmt: skip
     finally:
         remove_run(client, run_id)
 

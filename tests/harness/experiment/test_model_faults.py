@@ -22,21 +22,14 @@ def lane(cluster: str, *faults: str) -> Lane:
 @pytest.mark.parametrize(
     ("cluster", "target", "expected"),
     [
-        (COMBINED, "leader(orders)", ("pause",)),
-        (COMBINED, "controller", ("pause",)),
-        (COMBINED, "majority", ("pause", "pause", *EXPIRY)),
-        (DEDICATED, "leader(orders)", ("pause",)),
-        (DEDICATED, "majority", ("pause", "pause")),
-        (DEDICATED, "controller", ()),
-        (DEDICATED, "controllers", EXPIRY),
-        (DEDICATED, "controllers:majority", EXPIRY),
-        (DEDICATED, "controllers:minority", ()),
-        (DEDICATED, "controller:1", ()),
-        (ALONE, "controller", EXPIRY),
-        ("{}", "controller", ("pause",)),
-        ("{}", "majority", ("pause", "pause")),
+        (COMBINED, "leader(orders)", ("pause",)), (COMBINED, "controller", ("pause",)),
+        (COMBINED, "majority", ("pause", "pause", *EXPIRY)), (DEDICATED, "leader(orders)", ("pause",)),
+        (DEDICATED, "majority", ("pause", "pause")), (DEDICATED, "controller", ()),
+        (DEDICATED, "controllers", EXPIRY), (DEDICATED, "controllers:majority", EXPIRY),
+        (DEDICATED, "controllers:minority", ()), (DEDICATED, "controller:1", ()), (ALONE, "controller", EXPIRY),
+        ("{}", "controller", ("pause",)), ("{}", "majority", ("pause", "pause")),
     ],
-)
+)  # fmt: skip
 def test_whoever_stops_the_controllers_may_end_every_session(
     cluster: str, target: str, expected: tuple[str, ...]
 ) -> None:

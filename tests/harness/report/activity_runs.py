@@ -31,46 +31,26 @@ def transaction(
 ) -> dict[str, Any]:
     """A row of transactions/ of the lane `orders`; times in seconds."""
     return {
-        "lane": "orders",
-        "producer_id": 0,
-        "transaction": number,
-        "transactional_id": "orders-0",
-        "begin_ns": round(begin * S),
-        "end_ns": None if end is None else round(end * S),
-        "outcome": outcome,
-        **values,
-    }
+        "lane": "orders", "producer_id": 0, "transaction": number, "transactional_id": "orders-0",
+        "begin_ns": round(begin * S), "end_ns": None if end is None else round(end * S), "outcome": outcome, **values,
+    }  # fmt: skip
 
 
 def held(number: str, partition: int, start: float, end: float | None, **values: Any) -> dict[str, Any]:
     """A row of assignments/ of the group `orders-group`."""
     return {
-        "lane": "orders",
-        "group": "orders-group",
-        "consumer": f"orders-group-{number}-1",
-        "member": f"rdkafka-{number}",
-        "generation": 1,
-        "partition": partition,
-        "isolation": "read_committed",
-        "start_ns": round(start * S),
-        "end_ns": None if end is None else round(end * S),
-        **values,
-    }
+        "lane": "orders", "group": "orders-group", "consumer": f"orders-group-{number}-1",
+        "member": f"rdkafka-{number}", "generation": 1, "partition": partition, "isolation": "read_committed",
+        "start_ns": round(start * S), "end_ns": None if end is None else round(end * S), **values,
+    }  # fmt: skip
 
 
 def commit(partition: int, offset: int, at: float, outcome: str = "ok", **values: Any) -> dict[str, Any]:
     """A row of commits/ of the group `orders-group`."""
     return {
-        "lane": "orders",
-        "group": "orders-group",
-        "consumer": "orders-group-0-1",
-        "partition": partition,
-        "offset": offset,
-        "invoke_ns": round(at * S),
-        "complete_ns": round(at * S) + 1000,
-        "outcome": outcome,
-        **values,
-    }
+        "lane": "orders", "group": "orders-group", "consumer": "orders-group-0-1", "partition": partition,
+        "offset": offset, "invoke_ns": round(at * S), "complete_ns": round(at * S) + 1000, "outcome": outcome, **values,
+    }  # fmt: skip
 
 
 def transactional_id(name: str) -> TransactionalId:

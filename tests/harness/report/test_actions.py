@@ -55,14 +55,10 @@ def test_a_leader_is_elected_from_the_isr_or_from_outside(tmp_path: Path, leader
 @pytest.mark.parametrize(
     ("kind", "actions"),
     [
-        ("kill", {"kill", "restart"}),
-        ("power-loss", {"power_loss", "restart"}),
-        ("pause", {"pause", "thaw", "learn"}),
-        ("isolate", {"partition", "learn"}),
-        ("session-expiry", {"session_expiry", "learn"}),
-        ("packet-loss", set()),
+        ("kill", {"kill", "restart"}), ("power-loss", {"power_loss", "restart"}), ("pause", {"pause", "thaw", "learn"}),
+        ("isolate", {"partition", "learn"}), ("session-expiry", {"session_expiry", "learn"}), ("packet-loss", set()),
     ],
-)
+)  # fmt: skip
 def test_a_fault_and_its_end_at_a_leader_that_is_replaced(tmp_path: Path, kind: str, actions: set[str]) -> None:
     events = found(tmp_path, *FIRST, *fault(kind, 10, 20), elected(15, 2, 1, [2, 1]))
     assert events == {**dict.fromkeys(actions, 1), "elect": 1}

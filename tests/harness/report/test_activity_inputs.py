@@ -56,21 +56,16 @@ def test_a_member_that_goes_on_with_a_partition_has_one_bar(tmp_path: Path) -> N
     ]
     (group,) = read_groups([table(tmp_path, "assignments", rows)], [], FRAMES).values()
     assert group.holdings == [
-        Holding(0, "0", S, 5 * S, (1, 2)),
-        Holding(1, "1", S, 3 * S, (1, 1)),
-        Holding(1, "1", 4 * S, None, (2, 2)),
-    ]
+        Holding(0, "0", S, 5 * S, (1, 2)), Holding(1, "1", S, 3 * S, (1, 1)), Holding(1, "1", 4 * S, None, (2, 2)),
+    ]  # fmt: skip
     assert (group.members, group.partitions, group.generations) == (["0", "1"], [0, 1], [(S, 1), (3 * S, 2)])
 
 
 def test_commits_are_counted_by_slot_outcome_and_error(tmp_path: Path) -> None:
     rows = [
-        commit(0, 5, 1.01),
-        commit(0, 7, 1.02),
-        commit(0, 9, 1.5),
-        commit(0, 9, 1.03, "fail", error="ILLEGAL_GENERATION"),
-        commit(1, 3, 1.04, "info", complete_ns=None),
-    ]
+        commit(0, 5, 1.01), commit(0, 7, 1.02), commit(0, 9, 1.5),
+        commit(0, 9, 1.03, "fail", error="ILLEGAL_GENERATION"), commit(1, 3, 1.04, "info", complete_ns=None),
+    ]  # fmt: skip
     found = read_groups([], [table(tmp_path, "commits", rows)], FRAMES)
     assert found[GROUP].commits == [
         SimilarCommits(0, round(1.01 * S) + 1000, "ok", None, 7, 2),

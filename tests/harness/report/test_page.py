@@ -100,19 +100,10 @@ def page_of(run: Path, series: Series | None = None) -> Page:
 def test_shows_each_part_in_order_and_explains_a_lane_before_the_first_one_is_named(tmp_path: Path) -> None:
     page = page_of(full_run(tmp_path), series_of("orders"))
     parts = [
-        "Conforms",
-        "Lost write: 20 in orders, where it is permitted.",
-        "Predicted against observed",
-        "Lane by lane",
-        "seconds since its phase began",
-        "pause broker-1 · 5.0 s",
-        "Where in the log",
-        "Why the model says so",
-        "Broker 1 is killed.",
-        "Configuration and versions",
-        "kafka-chaos run",
-        "kafka-chaos verify",
-    ]
+        "Conforms", "Lost write: 20 in orders, where it is permitted.", "Predicted against observed", "Lane by lane",
+        "seconds since its phase began", "pause broker-1 · 5.0 s", "Where in the log", "Why the model says so",
+        "Broker 1 is killed.", "Configuration and versions", "kafka-chaos run", "kafka-chaos verify",
+    ]  # fmt: skip
     places = [page.text.index(part) for part in parts]
     assert places == sorted(places)
     assert page.text.index("A lane is one topic together with one producer configuration.") < page.text.index("orders")
@@ -139,10 +130,8 @@ def test_clients_stand_side_by_side_where_lanes_have_several(tmp_path: Path) -> 
     page = page_of(runs.write(tmp_path / "run", lanes, verdicts, events=[{**started, "lane": "a"}]))
     rows = [row for row in page.rows if len(row) == 11]
     assert [[" ".join(cell.split()) for cell in row[:2]] for row in rows] == [
-        ["Lane", "Client"],
-        ["a", "java 4.1.1"],
-        ["b", "in process"],
-    ]
+        ["Lane", "Client"], ["a", "java 4.1.1"], ["b", "in process"],
+    ]  # fmt: skip
 
 
 def test_a_violation_comes_first_with_its_reasons(tmp_path: Path) -> None:

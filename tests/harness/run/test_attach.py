@@ -168,12 +168,10 @@ CONFIGS_TEXT = (
     "name: staging\ncluster: {{{cluster}}}\nlanes: [{{lane: orders, transactional: {{size: 2}}{lane}}}]\n{more}"
 )
 USUAL = {
-    "auto.leader.rebalance.enable": "true",
-    "transaction.state.log.min.isr": "2",
+    "auto.leader.rebalance.enable": "true", "transaction.state.log.min.isr": "2",
     "transaction.state.log.replication.factor": "3",
-    "transaction.partition.verification.enable": "true",
-    "offsets.retention.minutes": "10080",
-}
+    "transaction.partition.verification.enable": "true", "offsets.retention.minutes": "10080",
+}  # fmt: skip
 READ: dict[str, str] = {"broker.rack": "here"}
 
 

@@ -40,17 +40,10 @@ def executed(admin: FakeAdmin, *, lag_time_max: float = 30.0) -> tuple[str | Non
 
     stand_in: Any = admin
     run = LockstepRun(
-        target=Target.parse("leader(orders)"),
-        lanes=["orders"],
-        acks={"orders": "all"},
-        step_seconds=0.0,
-        lag_time_max=lag_time_max,
-        injector=injector,
-        admin=stand_in,
-        counts=counts,
-        say=lambda text: None,
-        cancelled=threading.Event(),
-    )
+        target=Target.parse("leader(orders)"), lanes=["orders"], acks={"orders": "all"},
+        step_seconds=0.0, lag_time_max=lag_time_max, injector=injector, admin=stand_in,
+        counts=counts, say=lambda text: None, cancelled=threading.Event(),
+    )  # fmt: skip
     broken = run.run(STEPS)
     return broken, [call.args[0].kind for call in injector.inject.call_args_list], injector.heal.call_count
 

@@ -106,10 +106,8 @@ def test_a_member_s_assignments_and_reads_have_one_name(recorded: Recorded) -> N
     ]
     assert all(row["end_ns"] >= row["start_ns"] for row in rows)
     assert [(row["consumer"], row["seq"]) for row in recorded.rows("consumed")] == [
-        ("orders-application-1-1", 0),
-        ("orders-application-1-1", 1),
-        ("orders-application-1-2", 1),
-    ]
+        ("orders-application-1-1", 0), ("orders-application-1-1", 1), ("orders-application-1-2", 1),
+    ]  # fmt: skip
 
 
 Commit = Callable[[Any, list[Any]], object]
@@ -170,12 +168,10 @@ def test_a_commit_is_answered_without_what_was_committed_before(recorded: Record
 @pytest.mark.parametrize(
     "given",
     [
-        {"enable.auto.commit": True},
-        {"session.timeout.ms": 30_000},
-        {"partition.assignment.strategy": "range"},
-        {"max.poll.interval.ms": 300_000},
+        {"enable.auto.commit": True}, {"session.timeout.ms": 30_000},
+        {"partition.assignment.strategy": "range"}, {"max.poll.interval.ms": 300_000},
     ],
-)
+)  # fmt: skip
 def test_settings_that_contradict_the_group_are_refused(recorded: Recorded, given: Row) -> None:
     (key,) = given
     for handle in (recorded.member, recorded.loop):

@@ -111,10 +111,8 @@ def test_an_application_s_transactions_are_recorded(recorded: Path) -> None:
     rows = producing.rows()
     assert [row["transaction"] for row in rows] == [None, 0, 1]
     assert transactions_of(producing) == [
-        (0, 0, "app", "committed", None),
-        (0, 1, "app", "aborted", None),
-        (0, 2, "app", "committed", None),
-    ]
+        (0, 0, "app", "committed", None), (0, 1, "app", "aborted", None), (0, 2, "app", "committed", None),
+    ]  # fmt: skip
     assert client._client.calls == [
         *("init 3", "begin", "send offsets", "commit 5", "begin", "send offsets", "abort 5", "begin", "commit -1")
     ]

@@ -106,14 +106,10 @@ def test_all_that_a_slow_observation_leaves_open_is_searched(config: ClusterConf
 @pytest.mark.parametrize(
     "steps",
     [
-        [*lose(101, 104)],
-        [*lose(101), *lose(101)],
-        [*recover(101)],
-        [*lose(101, 102), step("stop", broker=1)],
-        [*lose(101, 102), *kill(1), step("start", broker=1)],
-        [*lose(101, 102), step("expire_session", broker=1)],
+        [*lose(101, 104)], [*lose(101), *lose(101)], [*recover(101)], [*lose(101, 102), step("stop", broker=1)],
+        [*lose(101, 102), *kill(1), step("start", broker=1)], [*lose(101, 102), step("expire_session", broker=1)],
     ],
-)
+)  # fmt: skip
 def test_what_makes_no_sense_is_refused(steps: list[Step]) -> None:
     with pytest.raises(ActionError):
         run(CONFIG, *steps)

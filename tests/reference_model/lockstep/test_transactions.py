@@ -71,10 +71,8 @@ def test_a_transactional_id_that_is_not_there_differs() -> None:
     one = Played().begin()
     found = one.model.compare(Observation(transactions=replace(one.seen, transactions={})))
     assert [difference.field for difference in found.differences] == [
-        "transactional id t, epoch",
-        "transactional id t, partitions",
-        "transactional id t, state",
-    ]
+        "transactional id t, epoch", "transactional id t, partitions", "transactional id t, state",
+    ]  # fmt: skip
 
 
 def written(one: Played) -> Played:

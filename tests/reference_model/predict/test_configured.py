@@ -119,10 +119,8 @@ def named(lane: Lane) -> Mapping[Anomaly, list[tuple[str, ...]]]:
 def test_the_strictest_lane_loses_what_was_acknowledged_implicitly(replication_factor: int) -> None:
     lane = plain_lane(STRICT, replication_factor=replication_factor)
     assert named(lane) == {
-        Anomaly.DUPLICATE: [("librdkafka-4953",)],
-        Anomaly.LOST_WRITE: [("KAFKA-15591",)],
-        Anomaly.REORDERED: [ORDER],
-    }
+        Anomaly.DUPLICATE: [("librdkafka-4953",)], Anomaly.LOST_WRITE: [("KAFKA-15591",)], Anomaly.REORDERED: [ORDER],
+    }  # fmt: skip
     (trace,) = defect_traces(lane)[Anomaly.LOST_WRITE]
     told = " ".join(trace.why)
     for sentence in (

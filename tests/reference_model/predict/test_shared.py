@@ -13,14 +13,9 @@ from kafka_chaos.reference_model.predict.result import Prediction
 from tests.reference_model.answers import of_family, shown
 
 LANE = Lane(
-    lane="a",
-    min_insync_replicas=2,
-    idempotence=True,
-    kafka_version="4.4.0",
-    metadata_mode="kraft",
-    client="java 4.2.2",
-    share=Share(delivery_limit=10),
-)
+    lane="a", min_insync_replicas=2, idempotence=True, kafka_version="4.4.0",
+    metadata_mode="kraft", client="java 4.2.2", share=Share(delivery_limit=10),
+)  # fmt: skip
 UNCLEAN = {"unclean_leader_election": True, "min_insync_replicas": 1}
 OF_THE_LOG = {A.NEVER_DELIVERED, A.REDELIVERED_AFTER_ACCEPT, A.ARCHIVED_EARLY, A.SHARE_START_WENT_BACK}
 

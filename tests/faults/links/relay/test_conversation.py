@@ -62,12 +62,10 @@ def told(leader_epoch: int) -> memoryview:
 @pytest.mark.parametrize(
     ("named", "taken"),
     [
-        ({"topic": "a"}, True),
-        ({"topic": "a", "partition": 0}, True),
-        ({"topic": "b"}, False),
-        ({"partition": 1}, False),
+        ({"topic": "a"}, True), ({"topic": "a", "partition": 0}, True),
+        ({"topic": "b"}, False), ({"partition": 1}, False),
     ],
-)
+)  # fmt: skip
 def test_a_rule_takes_what_a_controller_tells_of_a_partition(named: dict[str, object], taken: bool) -> None:
     around = Around(rule(**named))
     talk = conversation(around, "broker-3")

@@ -133,15 +133,11 @@ remove_disks("test-disks")
 @pytest.mark.parametrize(
     ("step", "count"),
     [
-        *(("make_file_system", count) for count in (1, 2)),
-        *(("mount", count) for count in (1, 2, 3, 4)),
-        *(("unmount", count) for count in (1, 2, 3, 4)),
-        *(("freeze", count) for count in (1, 2)),
-        *(("thaw", count) for count in (1, 2)),
-        ("shut_down", 1),
-        ("fail", 1),
+        *(("make_file_system", count) for count in (1, 2)), *(("mount", count) for count in (1, 2, 3, 4)),
+        *(("unmount", count) for count in (1, 2, 3, 4)), *(("freeze", count) for count in (1, 2)),
+        *(("thaw", count) for count in (1, 2)), ("shut_down", 1), ("fail", 1),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
 def test_whenever_the_process_is_killed_the_journal_suffices(step: str, count: int, when: str, folder: Path) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(folder), step, when, str(count)], check=False, timeout=60)

@@ -47,13 +47,9 @@ def test_a_lane_shows_leader_isr_rates_and_what_waits() -> None:
 
 def requested(number: int) -> event_types.FaultRequested:
     return event_types.FaultRequested(
-        fault_id=f"main/pause-{number}",
-        kind="pause",
-        target="leader(orders)",
-        resolved=(f"broker-{number}",),
-        lanes=(),
-        parameters={},
-    )
+        fault_id=f"main/pause-{number}", kind="pause", target="leader(orders)",
+        resolved=(f"broker-{number}",), lanes=(), parameters={},
+    )  # fmt: skip
 
 
 @pytest.fixture

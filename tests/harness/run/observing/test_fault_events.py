@@ -24,7 +24,5 @@ def test_the_lanes_of_a_fault() -> None:
     for number, fault in enumerate(phase.faults):
         observer.requested(f"f-{number}", fault, ("broker-1",), late=0.0)
     assert [(one.kind, one.lanes) for one in seen if isinstance(one, FaultRequested)] == [
-        ("kill", ("a", "b")),
-        ("leader-transfer", ("b",)),
-        ("leader-transfer", ("a", "b")),
-    ]
+        ("kill", ("a", "b")), ("leader-transfer", ("b",)), ("leader-transfer", ("a", "b")),
+    ]  # fmt: skip

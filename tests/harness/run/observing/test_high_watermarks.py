@@ -128,11 +128,9 @@ def told_of(monkeypatch: pytest.MonkeyPatch, moments: list[float], waits: list[d
 def test_a_second_counts_by_the_thread_that_waited_longest_for_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits at the same time are not added, and those of threads that have just begun or ended are not known."""
     waits = [
-        {"1": 1.0, "2": 0.0, "ends": 5.0},
-        {"1": 1.05, "2": 0.05, "begins": 9.0},
-        {"1": 1.25, "2": 0.55, "begins": 9.0},
-        {"1": 3.25, "2": 0.55, "begins": 9.0},
-    ]
+        {"1": 1.0, "2": 0.0, "ends": 5.0}, {"1": 1.05, "2": 0.05, "begins": 9.0},
+        {"1": 1.25, "2": 0.55, "begins": 9.0}, {"1": 3.25, "2": 0.55, "begins": 9.0},
+    ]  # fmt: skip
     assert told_of(monkeypatch, [0.0, 1.0, 2.0, 3.0], waits) == [0.5, 1.0]
 
 

@@ -91,12 +91,10 @@ def test_one_that_commits_before_reads_afterwards_and_not_at_all_if_it_is_refuse
     ("code", "disturbed", "outcome"),
     [
         (KafkaError.ILLEGAL_GENERATION, False, "fail"),
-        (KafkaError.UNKNOWN_MEMBER_ID, False, "fail"),
-        (KafkaError.ILLEGAL_GENERATION, True, "info"),
-        (KafkaError.REQUEST_TIMED_OUT, False, "info"),
-        (KafkaError._TRANSPORT, False, "info"),
+        (KafkaError.UNKNOWN_MEMBER_ID, False, "fail"), (KafkaError.ILLEGAL_GENERATION, True, "info"),
+        (KafkaError.REQUEST_TIMED_OUT, False, "info"), (KafkaError._TRANSPORT, False, "info"),
     ],
-)
+)  # fmt: skip
 def test_what_is_known_of_a_commit_that_failed(code: int, disturbed: bool, outcome: str) -> None:
     consumer = FakeConsumer([lambda it: it.gives(0), records(0, 3)], refusal=KafkaError(code))
     run = Run(consumer)
@@ -125,10 +123,8 @@ def test_a_rebalance_gives_what_is_kept_a_new_name_and_generation() -> None:
         ("g-0-2", 2, [0]),
     ]
     assert [(one["consumer"], one["partitions"]) for one in run.all("given_back")] == [
-        ("g-0-1", [1]),
-        ("g-0-1", [0]),
-        ("g-0-2", [0]),
-    ]
+        ("g-0-1", [1]), ("g-0-1", [0]), ("g-0-2", [0]),
+    ]  # fmt: skip
     assert run.all("read")[0]["consumer"] == "g-0-2"
 
 

@@ -61,13 +61,7 @@ class Started:
                 self.last_lines = event.last_lines
 
         self.process = SupervisedProcess(
-            self._command,
-            {"role": "producer", "lane": "orders"},
-            handler,
-            name="fake",
-            on_notice=self.notices.append,
-            emit=note,
-            version=self._version,
-            log=self._log,
-        )
+            self._command, {"role": "producer", "lane": "orders"}, handler, name="fake",
+            on_notice=self.notices.append, emit=note, version=self._version, log=self._log,
+        )  # fmt: skip
         return self.process

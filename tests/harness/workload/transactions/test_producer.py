@@ -92,15 +92,11 @@ def test_committed_and_aborted_transactions_number_their_records(bench: Bench) -
     ]
     # The abort purges what was not acknowledged: it may have been written all the same.
     assert Counter((row["transaction"], row["outcome"], row["error"]) for row in produced) == {
-        (0, "ok", None): 3,
-        (1, "info", "_PURGE_QUEUE"): 3,
-        (2, "ok", None): 3,
-    }
+        (0, "ok", None): 3, (1, "info", "_PURGE_QUEUE"): 3, (2, "ok", None): 3,
+    }  # fmt: skip
     assert [(row["transaction"], row["outcome"], row["error"], row["transactional_id"]) for row in transactions] == [
-        (0, "committed", None, "pay-0"),
-        (1, "aborted", None, "pay-0"),
-        (2, "committed", None, "pay-0"),
-    ]
+        (0, "committed", None, "pay-0"), (1, "aborted", None, "pay-0"), (2, "committed", None, "pay-0"),
+    ]  # fmt: skip
     assert all(row["initialised_ns"] <= row["begin_ns"] <= row["end_ns"] for row in transactions)
     assert [row["commit_ns"] is not None for row in transactions] == [True, False, True]
     assert all(row["begin_ns"] < row["commit_ns"] < row["end_ns"] for row in transactions if row["commit_ns"])
