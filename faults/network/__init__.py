@@ -1,1 +1,1 @@
-"""Fault kinds that drop packets."""
+"""Fault kinds that drop or reject packets."""

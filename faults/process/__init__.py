@@ -1,1 +1,1 @@
-"""Fault kinds that end, freeze or restart processes."""
+"""Fault kinds that end or freeze processes."""

@@ -165,7 +165,7 @@ class Core:
                 yield CoreAction("become_leader", broker, detail=epoch), self._with_local(state, broker, led)
 
     def become_follower(self, state: CoreState) -> Iterator[CoreStep]:
-        """A broker receives a LeaderAndIsr of a newer epoch in which it does not lead. It truncates if another does."""
+        """A broker receives a LeaderAndIsr of a newer epoch in which it does not lead. It truncates if any does."""
         for broker, local, epoch, leader, isr in self._newer_requests(state):
             if leader == broker:
                 continue

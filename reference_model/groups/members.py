@@ -46,7 +46,7 @@ def ask_for_offset(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def poll(state: State, setup: Setup) -> Iterator[Step]:
-    """A member gets the next record. A position past the end of a log with a loss is reset by `auto.offset.reset`."""
+    """A member gets the next record. After a loss, a position past the log's end is reset (`auto.offset.reset`)."""
     for slot, member in _at_work(state):
         if not member.owns or member.position == NONE or member.record != NONE:
             continue

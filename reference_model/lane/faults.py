@@ -41,7 +41,7 @@ def power_loss(state: states.LaneState, lane: Lane, broker: int) -> Iterator[Ste
 
 
 def stop(state: states.LaneState, lane: Lane, broker: int) -> Iterator[Step]:
-    """Controlled shutdown: the leader moves to a live member of the ISR first, if there is one."""
+    """Controlled shutdown: leadership first moves to another live member of the ISR, if there is one."""
     heirs = [
         heir for heir, r in state.representative_replicas() if heir != broker and r.role == states.FOLLOWER and r.in_isr
     ]

@@ -43,7 +43,7 @@ def shrink_isr(state: states.LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def expand_isr(state: states.LaneState, lane: Lane) -> Iterator[Step]:
-    """The leader takes into the ISR a follower that reached the high watermark and the start of the leader epoch."""
+    """The leader adds a follower to the ISR that has reached the high watermark and the start of the leader epoch."""
     leader = state.leader
     if leader < 0:
         return

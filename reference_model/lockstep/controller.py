@@ -29,8 +29,8 @@ def decide(
 ) -> ClusterState:
     """The controller writes a new leader and ISR, and informs every live broker.
 
-    With ZooKeeper, that begins a leader epoch. In KRaft mode, since 3.6, only a change of leader begins one, or the end
-    of a reassignment that `removes` replicas (KAFKA-15021).
+    With ZooKeeper, this begins a leader epoch. In KRaft mode, since 3.6, only another leader begins a leader epoch, or
+    the end of a reassignment that `removes` replicas (KAFKA-15021).
     """
     old = state.partition
     begins_epoch = not config.kraft or removes or leader != old.leader
