@@ -26,7 +26,7 @@ from tables import COMMAND, Row, read_rows, write_rows, write_table
 
 from kafka_chaos.contract.run_directory import VERDICT_FILE
 from kafka_chaos.harness.campaign.realised import realised_values
-from kafka_chaos.harness.campaign.record import findings
+from kafka_chaos.harness.campaign.record import findings_in
 from kafka_chaos.harness.signals import end_on_signals
 
 ROOT = Path(__file__).parent.parent
@@ -71,7 +71,7 @@ def shrink_one(folder: Path, choices: random.Random) -> Row:
         out = folder / str(seed)
         called("run", str(experiment), "--seed", str(seed), "--out", str(out), "--quiet", expected=(0,))
         run = out / "latest"
-        found = list(findings(json.loads((run / VERDICT_FILE).read_text())))
+        found = list(findings_in(json.loads((run / VERDICT_FILE).read_text())))
         faults = len(realised_values(run)["phases"][0]["schedule"])
         if found and faults > MOST_FAULTS_LEFT:
             break

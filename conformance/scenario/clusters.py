@@ -17,7 +17,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER, release
 from kafka_chaos.faults.network.packet_filter import Rules
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker.client import BrokerClient, answers
+from kafka_chaos.harness.cluster.broker.client import BrokerClient, ask_each
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_ID_BASE
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
@@ -179,7 +179,7 @@ class ClusterLease:
 
         def controllers_named() -> dict[int, int | None]:
             addresses = self.cluster.addresses.items()
-            return {number: next(answers([address], BrokerClient.controller), None) for number, address in addresses}
+            return {number: next(ask_each([address], BrokerClient.controller), None) for number, address in addresses}
 
         def agreed() -> int | None:
             controller = self.metadata.controller()

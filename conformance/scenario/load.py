@@ -90,5 +90,5 @@ def load_beside(lease: ClusterLease, faults: Sequence[str], lanes: Sequence[Lane
         for lane in own_lanes:
             create_topic(admin, lane, brokers=cluster.spec.brokers)
         admin.await_full_isr(run.lanes)
-        loading.enter_context(run.loaded())
+        loading.enter_context(run.under_load())
         yield Load(lease, tuple(faults), run, directory, loading)

@@ -35,7 +35,7 @@ class Share:
     counts: Sequence[int]
 
     @classmethod
-    def of(cls, runs: Iterable[LaneRun], anomaly: str) -> Self:
+    def from_runs(cls, runs: Iterable[LaneRun], anomaly: str) -> Self:
         """The share of the lanes' runs that showed an anomaly, out of the runs that judged it."""
         return cls([run.found.get(anomaly, 0) for run in runs if anomaly not in run.not_judged])
 
@@ -103,7 +103,7 @@ class CellSummary:
         """The shares of runs with each anomaly, by the names of `COLUMNS`, and of other anomalies that a run showed."""
         others = {name for run in self.runs for name in run.found} - set(COLUMNS.values())
         names = {**COLUMNS, **{name: name for name in sorted(others)}}
-        return {name: Share.of(self.runs, anomaly) for name, anomaly in names.items()}
+        return {name: Share.from_runs(self.runs, anomaly) for name, anomaly in names.items()}
 
     @property
     def gaps(self) -> tuple[float, float, float] | None:

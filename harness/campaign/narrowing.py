@@ -17,7 +17,7 @@ from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.harness.campaign.hunting import lines_of
 from kafka_chaos.harness.campaign.loop import Attempt, Budget, Outcome, OutOfBudget, Policy, RunExperiment, follow
 from kafka_chaos.harness.campaign.realised import realised_values
-from kafka_chaos.harness.campaign.record import Finding, client_and_version, findings
+from kafka_chaos.harness.campaign.record import Finding, client_and_version, findings_in
 from kafka_chaos.harness.campaign.shrinking import Schedule, Shrinking
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
 from kafka_chaos.harness.event_bus import Listener
@@ -150,7 +150,7 @@ class Narrowing:
         outcome = yield Attempt(experiment, _ATTEMPTS, is_due=is_due, spare=spare)
         if isinstance(outcome, Exception):
             raise outcome
-        run_findings = findings(outcome.verdict.to_json())
+        run_findings = findings_in(outcome.verdict.to_json())
         shown = {finding.lane for finding in run_findings if finding.anomaly == self.finding.anomaly}
         self.tried.append((outcome.path, self.finding.lane in shown))
         return shown

@@ -47,7 +47,7 @@ class Finding:
         return f"{self.lane}:{self.anomaly}"
 
 
-def findings(verdict: Mapping[str, Any]) -> dict[Finding, bool]:
+def findings_in(verdict: Mapping[str, Any]) -> dict[Finding, bool]:
     """All findings in the content of a verdict.json, each with whether it was forbidden; forbidden findings come first.
 
     What the prediction permits is forbidden, too, if the model rules it out once told what happened (`in_this_run`).
@@ -61,17 +61,17 @@ def findings(verdict: Mapping[str, Any]) -> dict[Finding, bool]:
     return dict(sorted(is_forbidden.items(), key=lambda item: not item[1]))
 
 
-def findings_of(run_dir: Path) -> dict[Finding, bool]:
+def read_findings(run_dir: Path) -> dict[Finding, bool]:
     """The findings of a run directory; raises `UsageFailure` where it has no verdict."""
     try:
-        return findings(parsed((run_dir / VERDICT_FILE).read_bytes()))
+        return findings_in(parsed((run_dir / VERDICT_FILE).read_bytes()))
     except (OSError, ValueError):
         raise UsageFailure(f"{run_dir}: no verdict: expected the directory of a run that was verified") from None
 
 
-def finding_of(run_dir: Path, name: str | None) -> Finding:
+def chosen_finding(run_dir: Path, name: str | None) -> Finding:
     """The finding called `name` (LANE:ANOMALY), or the first forbidden one; raises `UsageFailure` if there is none."""
-    run_findings = findings_of(run_dir)
+    run_findings = read_findings(run_dir)
     for finding, is_forbidden in run_findings.items():
         if (name is None and is_forbidden) or str(finding) == name:
             return finding

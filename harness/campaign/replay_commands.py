@@ -36,7 +36,7 @@ def replay_command(
     """
     from kafka_chaos.contract.anomalies import Verdict
     from kafka_chaos.harness.campaign.realised import realised_experiment
-    from kafka_chaos.harness.campaign.record import Finding, findings, findings_of
+    from kafka_chaos.harness.campaign.record import Finding, findings_in, read_findings
     from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.experiment.file import dump_experiment
     from kafka_chaos.harness.report.listeners.terminal import on_terminal
@@ -46,7 +46,7 @@ def replay_command(
     if only_print:
         click.echo(dump_experiment(experiment, {}), nl=False)
         return
-    expected = findings_of(run_dir)
+    expected = read_findings(run_dir)
     check_output(out, experiment)
     replays_with: Counter[Finding] = Counter()
     verdicts, prints_progress = [], not (as_json or quiet)
@@ -56,7 +56,7 @@ def replay_command(
         with on_terminal(prints_progress) as listeners:
             result = run_experiment(experiment, root=out, listeners=listeners, engine=Engine(engine))
         verdicts.append(result.verdict.outcome)
-        replays_with.update(findings(result.verdict.to_json()).keys())
+        replays_with.update(findings_in(result.verdict.to_json()).keys())
         if prints_progress:
             click.echo(f"{result.path}: {result.verdict.described}")
     if as_json:
@@ -104,7 +104,7 @@ def shrink_command(
     """
     from kafka_chaos.harness.campaign.loop import Budget
     from kafka_chaos.harness.campaign.narrowing import Narrowing
-    from kafka_chaos.harness.campaign.record import finding_of
+    from kafka_chaos.harness.campaign.record import chosen_finding
     from kafka_chaos.harness.experiment.checks.output import check_writable
     from kafka_chaos.harness.report.listeners.terminal import on_terminal
     from kafka_chaos.harness.run.runner import run_experiment
@@ -112,7 +112,7 @@ def shrink_command(
     def say(text: str) -> None:
         click.echo(text, err=as_json)
 
-    finding = finding_of(run_dir, named)
+    finding = chosen_finding(run_dir, named)
     run = partial(run_experiment, engine=Engine(engine))
     narrowing = Narrowing(run_dir, finding, out, Budget(minutes), say, run, confirm=confirm, repeats=repeats)
     check_writable(into.parent, "--into")

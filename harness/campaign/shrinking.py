@@ -17,7 +17,7 @@ from kafka_chaos.harness.campaign.loop import OutOfBudget, Policy
 
 Schedule = tuple[Mapping[str, Any], ...]
 """Faults, each with the keys of an entry of an experiment's `schedule`."""
-Trial = Callable[[Schedule], Policy[bool]]
+TrySchedule = Callable[[Schedule], Policy[bool]]
 """Runs a schedule once; returns whether the run showed the finding."""
 
 CLEAR_ODDS = 5.0
@@ -36,7 +36,7 @@ class Shrinking:
     the smallest, `shown`: how many of these runs had the finding. `results`: by candidate, whether it was taken.
     """
 
-    trial: Trial
+    trial: TrySchedule
     say: Callable[[str], None]
     shown: int = 0
     tried: int = 0

@@ -183,7 +183,7 @@ def _invoke() -> int:
 def _has_started_containers() -> bool:
     """Whether this process has started anything. Imports nothing, since most commands start nothing."""
     labels = sys.modules.get("kafka_chaos.harness.cluster.containers.labels")
-    return labels is not None and bool(labels.STARTED)
+    return labels is not None and bool(labels.STARTED_RUNS)
 
 
 def _comes_from_docker(error: Exception) -> bool:

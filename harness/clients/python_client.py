@@ -83,12 +83,12 @@ class Outcomes:
         self._telling = threading.Condition()
         threading.Thread(target=self._run, daemon=True).start()
 
-    def acknowledged(self, seq: int, offset: int | None) -> None:
+    def note_success(self, seq: int, offset: int | None) -> None:
         """Note that the library reports success; a negative offset counts as None."""
         self._acknowledged.append((seq, offset if offset is not None and offset >= 0 else None))
         self._has_new_outcomes.set()
 
-    def failed(self, seq: int, error: object) -> None:
+    def note_failure(self, seq: int, error: object) -> None:
         """Note that the library reports an error: `info`, since an earlier attempt may have reached the log."""
         self._failed.append((seq, error_text(error)))
         self._has_new_outcomes.set()
@@ -252,9 +252,9 @@ class ConfluentKafka(Library):
     def send(self, seq: int, partition: int, value: bytes) -> None:
         def delivered(error: Any, message: Any) -> None:
             if error is None:
-                self.outcomes.acknowledged(seq, message.offset() if self._has_offsets else None)
+                self.outcomes.note_success(seq, message.offset() if self._has_offsets else None)
             else:
-                self.outcomes.failed(seq, self.library.KafkaException(error))
+                self.outcomes.note_failure(seq, self.library.KafkaException(error))
 
         while True:
             try:
@@ -403,16 +403,16 @@ class KafkaPython(PythonLibrary):
         try:
             sent = self._client.send(self._topic, value=value, partition=partition)
         except self.library.errors.KafkaError as error:
-            self.outcomes.failed(seq, error)
+            self.outcomes.note_failure(seq, error)
             return
-        sent.add_callback(lambda done: self.outcomes.acknowledged(seq, done.offset if self._has_offsets else None))
+        sent.add_callback(lambda done: self.outcomes.note_success(seq, done.offset if self._has_offsets else None))
         sent.add_errback(lambda error: self._failed(seq, error))
 
     def _failed(self, seq: int, error: Exception) -> None:
         # This library logs no line by which the harness recognises its defects: the error's text stands for one.
         if self._begin.get("log"):
             tell("log", line=error_text(error))
-        self.outcomes.failed(seq, error)
+        self.outcomes.note_failure(seq, error)
 
     def flush(self) -> None:
         try:
@@ -474,16 +474,16 @@ class Aiokafka(PythonLibrary):
             try:
                 sent = await self._client.send(self._topic, value=value, partition=partition)
             except self.library.errors.KafkaError as error:
-                self.outcomes.failed(seq, error)
+                self.outcomes.note_failure(seq, error)
                 continue
             sent.add_done_callback(functools.partial(self._note_outcome, seq))
 
     def _note_outcome(self, seq: int, done: Any) -> None:
         if (error := done.exception()) is not None:
-            self.outcomes.failed(seq, error)
+            self.outcomes.note_failure(seq, error)
         else:
             has_offset = self._has_offsets and done.result() is not None
-            self.outcomes.acknowledged(seq, done.result().offset if has_offset else None)
+            self.outcomes.note_success(seq, done.result().offset if has_offset else None)
 
     def flush(self) -> None:
         self.serve()

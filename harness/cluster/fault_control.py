@@ -15,7 +15,7 @@ from kafka_chaos.contract.lane.transactions import transactional_id
 from kafka_chaos.faults.cluster import Leadership, NodeControl, PartitionId, Registration
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker import leadership
-from kafka_chaos.harness.cluster.broker.client import BrokerClient, BrokerUnreachable, CoordinatorKind, answers
+from kafka_chaos.harness.cluster.broker.client import BrokerClient, BrokerUnreachable, CoordinatorKind, ask_each
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import LOG_DIRECTORIES
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper, end_session
@@ -66,7 +66,7 @@ def named_running_broker(
     cluster: BreakableCluster[Any], ask: Callable[[BrokerClient], int | None], *, timeout: float = 1.0
 ) -> int | None:
     """Ask each broker, for `timeout` seconds, who is coordinator, or leader; returns the first that runs, or None."""
-    ids = answers(cluster.addresses.values(), ask, timeout=timeout, configs=cluster.client_configs)
+    ids = ask_each(cluster.addresses.values(), ask, timeout=timeout, configs=cluster.client_configs)
     return next((id_ for id_ in ids if id_ is not None and cluster.brokers[id_].is_running()), None)
 
 
@@ -142,7 +142,7 @@ class ClusterView(Generic[N]):
 
     def leadership(self) -> Mapping[PartitionId, Leadership]:
         addresses = [self._started_cluster.addresses[broker] for broker in self._running_brokers]
-        answered = answers(addresses, BrokerClient.leadership, configs=self._started_cluster.client_configs)
+        answered = ask_each(addresses, BrokerClient.leadership, configs=self._started_cluster.client_configs)
         return leadership.newest_leadership(answered)
 
     @property
@@ -154,7 +154,7 @@ class ClusterView(Generic[N]):
         leadership.transfer(heirs, self.leadership, self._broker_for_admins)
 
     def moving(self) -> Collection[PartitionId] | None:
-        return leadership.moving(self._broker_for_admins)
+        return leadership.moving_partitions(self._broker_for_admins)
 
     def move_replicas(self, replicas: Mapping[PartitionId, tuple[int, ...]]) -> None:
         leadership.move(replicas, self._broker_for_admins)

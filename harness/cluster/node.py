@@ -55,7 +55,7 @@ class Node:
     testcontainer: DockerContainer = field(init=False)
     link: NodeLink | None = None
     clock: Clock | None = None
-    former: list[Container] = field(default_factory=list)
+    former_containers: list[Container] = field(default_factory=list)
     """Containers that ran other versions of Kafka before; they are down, and kept for their logs."""
     _successor: tuple[DockerContainer, Sequence[str]] | None = field(default=None, init=False)
     """The container that takes this one's place at the next start, with the folders that are copied into it."""
@@ -175,8 +175,8 @@ class Node:
                 with tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as archive:
                     archive.extractall(Path(copies, str(number)), filter="data")
                 testcontainer.with_copy_into_container(Path(copies, str(number), folder_name), parent)
-            former.rename(f"{name}-{len(self.former) + 1}")
-            self.former.append(former)
+            former.rename(f"{name}-{len(self.former_containers) + 1}")
+            self.former_containers.append(former)
             self.testcontainer, self._successor = testcontainer, None
             testcontainer.start()
 
@@ -250,7 +250,7 @@ class Node:
 
     @property
     def _containers(self) -> list[Container]:
-        return [*self.former, self.container]
+        return [*self.former_containers, self.container]
 
     def read_file(self, path: str) -> bytes:
         """The content of a file of the container, running or not."""

@@ -12,14 +12,14 @@ from kafka_chaos.harness.cluster.containers.versions import known_version, usual
 from kafka_chaos.harness.experiment.values import Spec
 
 
-def _known_version(version: str) -> str:
+def _checked_version(version: str) -> str:
     try:
         return known_version(version).number
     except UsageFailure as failure:
         raise ValueError(str(failure)) from None
 
 
-KafkaVersion = Annotated[str, AfterValidator(_known_version)]
+VersionNumber = Annotated[str, AfterValidator(_checked_version)]
 
 
 class ClusterSpec(Spec):
@@ -34,10 +34,10 @@ class ClusterSpec(Spec):
         default=0,
         description="KRaft controllers that are no brokers: 1 or 3; with 0, up to three of the brokers are controllers",
     )
-    kafka_version: KafkaVersion = Field(
+    kafka_version: VersionNumber = Field(
         default=KAFKA_VERSION, description="version of Kafka that the cluster runs; in KRaft mode the newest by default"
     )
-    broker_versions: dict[int, KafkaVersion] = Field(
+    broker_versions: dict[int, VersionNumber] = Field(
         default_factory=dict,
         description="versions of single brokers, by number, in a mixed cluster; all brokers speak the oldest version's "
         "protocol, and in KRaft mode have its feature levels",

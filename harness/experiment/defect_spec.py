@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from kafka_chaos.contract.lane.families import anomaly_named
-from kafka_chaos.harness.experiment.cluster_spec import KafkaVersion
+from kafka_chaos.harness.experiment.cluster_spec import VersionNumber
 from kafka_chaos.harness.experiment.values import Spec
 
 
@@ -22,7 +22,7 @@ def _checked_address(address: str) -> str:
 class ControlSpec(Spec):
     """The key `defect.control`: what differs in the cluster of the second run, which does not have the defect."""
 
-    kafka_version: KafkaVersion | None = Field(default=None, description="a version of Kafka without the defect")
+    kafka_version: VersionNumber | None = Field(default=None, description="a version of Kafka without the defect")
     broker_configs: dict[str, Any] = Field(
         default_factory=dict, description="Kafka's broker configs that avoid the defect, besides those in `cluster`"
     )

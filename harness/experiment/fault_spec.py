@@ -47,14 +47,14 @@ class FaultSpec(Spec):
 
     @field_validator("every")
     @classmethod
-    def _longer_than_duration(cls, every: float, info: ValidationInfo) -> float:
+    def _check_every(cls, every: float, info: ValidationInfo) -> float:
         if info.data.get("times", 1) > 1 and every <= info.data.get("duration", 0.0):
             raise ValueError(f"expected more than duration ({info.data.get('duration', 0.0):g} s)")
         return every
 
     @field_validator("stagger")
     @classmethod
-    def _has_several_brokers(cls, stagger: float, info: ValidationInfo) -> float:
+    def _check_stagger(cls, stagger: float, info: ValidationInfo) -> float:
         if stagger and not _several_brokers(str(info.data.get("target"))):
             raise ValueError("expected 0, or a target of several brokers, such as brokers:1,2,3")
         return stagger

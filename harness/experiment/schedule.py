@@ -171,7 +171,7 @@ class GenerateSpec(Spec):
         """The clusters to draw from, with their weights."""
         return {cluster: self.weights.get(cluster, 1.0) for cluster in self.clusters}
 
-    def possible_on(self, cluster: Any) -> Self:
+    def limited_to(self, cluster: Any) -> Self:
         """These bounds, without the kinds of faults that a cluster with these keys can't have.
 
         Raises `ValueError` if no kind is left.
@@ -328,7 +328,7 @@ def _with_schedule(
     cluster = values.get("cluster")
     with _refused_at(place):
         if bounds.clusters:
-            bounds = bounds.possible_on(cluster)
+            bounds = bounds.limited_to(cluster)
         if isinstance(lanes, list):
             rng = random.Random(f"{seed}/{name}/clients")
             lanes = [bounds.with_client(lane, rng) for lane in lanes]

@@ -30,7 +30,7 @@ from kafka_chaos.harness.attached.journal import heal_abandoned
 from kafka_chaos.harness.attached.node import AttachedNode
 from kafka_chaos.harness.attached.nodes_file import NodesFile
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker.client import BrokerClient, answers
+from kafka_chaos.harness.cluster.broker.client import BrokerClient, ask_each
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.known_configs import TOMBSTONES, UNCLEAN, cleanup_of, refused_keys
@@ -205,7 +205,7 @@ class _Stages:
             start_offsets=starts,
             outside=phase.outside(run.experiment.cluster.as_layout()),
         )
-        with phase_run.loaded():
+        with phase_run.under_load():
             start, duration = time.monotonic(), phase.workload.duration
             topics = counted(len(phase_run.lanes), "topic")
             run.say(f"loading {topics} of the attached cluster for {duration:g} s", seconds=duration)
@@ -260,7 +260,7 @@ def _check_topics(experiment: Experiment, cluster: ClusterAccess, admin: Cluster
     # The rules of elections depend on the metadata mode.
     expected = experiment.cluster.metadata_mode
     brokers = wait_until(admin.addresses, "the brokers to be named", timeout=_ANSWER_TIMEOUT).values()
-    modes = answers(brokers, BrokerClient.metadata_mode, configs=cluster.client_configs, login=False)
+    modes = ask_each(brokers, BrokerClient.metadata_mode, configs=cluster.client_configs, login=False)
     mode = next(modes, None)
     if mode not in (None, expected):
         message = f"{expected!r}, but the attached cluster's mode is {mode}"

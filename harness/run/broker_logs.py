@@ -102,9 +102,9 @@ class _NodeLog:
             for gone in _brokers(f"{ended['gone']},{ended.groupdict().get('bounced') or ''}"):
                 yield BrokerSessionEnded(ts_ns=self._time(ended), broker=gone, controller=self.broker)
         if (change := matches.get("changed")) and change["topic"] in self.topics:
-            yield from self._changed(change)
+            yield from self._change_events(change)
         self._remember(matches)
-        for kind, make in (("truncated", self._truncated), ("elected", self._elected), ("offline", self._offline)):
+        for kind, make in (("truncated", self._truncation), ("elected", self._election), ("offline", self._no_leader)):
             if kind in matches:
                 if matches[kind]["topic"] in self.topics:
                     yield make(matches[kind])
@@ -127,7 +127,7 @@ class _NodeLog:
             broker=self.broker,
         )
 
-    def _changed(self, change: re.Match[str]) -> Iterator[Event]:
+    def _change_events(self, change: re.Match[str]) -> Iterator[Event]:
         isr = None if change["isr"] is None else _brokers(change["isr"])
         number = int(change["number"])
         state = PartitionChanged(**self._common_fields(change), node=self.broker, partition_epoch=number, isr=isr)
@@ -146,7 +146,7 @@ class _NodeLog:
             topic, partition = request["topic"] or request["named"], request["partition"] or request["number"]
             self._requested_isrs[topic, int(partition), int(request["epoch"])] = request["isr"]
 
-    def _truncated(self, match: re.Match[str]) -> Event:
+    def _truncation(self, match: re.Match[str]) -> Event:
         partition = _partition(match)
         reason = self._reasons.get(partition, "not given")
         # A new follower truncates before it fetches. At a second truncation it has fetched: its log end is unknown.
@@ -156,14 +156,14 @@ class _NodeLog:
             **self._common_fields(match), broker=self.broker, offset=offset, reason=reason, log_end=log_end
         )
 
-    def _elected(self, match: re.Match[str]) -> Event:
+    def _election(self, match: re.Match[str]) -> Event:
         self._log_ends.pop(_partition(match), None)
         epoch, offset = int(match["epoch"]), int(match["offset"])
         isr = match.groupdict().get("isr", self._requested_isrs.get((*_partition(match), epoch), ""))
         common = self._common_fields(match)
         return LeaderElected(**common, broker=self.broker, leader_epoch=epoch, start_offset=offset, isr=_brokers(isr))
 
-    def _offline(self, match: re.Match[str]) -> Event:
+    def _no_leader(self, match: re.Match[str]) -> Event:
         return PartitionOffline(**self._common_fields(match), controller=self.broker, leader_epoch=int(match["epoch"]))
 
     def _common_fields(self, match: re.Match[str]) -> dict[str, Any]:

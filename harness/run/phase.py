@@ -1,6 +1,6 @@
 """Runs one phase: loads its lanes, lets faults hit the cluster meanwhile, and waits until everything settles.
 
-Guarantee: however the block of `loaded` ends, clients and their threads end with it, and all their rows are written.
+Guarantee: however the block of `under_load` ends, clients and their threads end too, and all their rows are written.
 """
 
 import threading
@@ -64,7 +64,7 @@ class PhaseRun:
         return tuple(lane.lane for lane in self.phase.lanes)
 
     @contextmanager
-    def loaded(self) -> Iterator[PhaseLoad]:
+    def under_load(self) -> Iterator[PhaseLoad]:
         """Put the lanes under load. The block begins after every lane's first acknowledgement."""
         load = PhaseLoad(
             self.phase.lanes,

@@ -231,7 +231,7 @@ class Stages:
             await_replicated(admin, [*created_now])
         groups = {lane.lane: lane.group_id for lane in phase.lanes}
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=phase_run.lanes)
-        with phase_run.loaded() as load:
+        with phase_run.under_load() as load:
             topics = [lane.topic_name for lane in phase.lanes]
             view = ClusterView(cluster, admin, groups=groups, clients=load, topics=topics)
             with Injector(view, observer, seed=self.run.experiment.seed) as injector:

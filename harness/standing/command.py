@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 _START_TIMEOUT = 300.0  # seconds
 _END_TIMEOUT = 120.0  # seconds
-_ON = click.option("--on", "name", metavar="NAME", help="The cluster to use; needed if several are running.")
+_ON_OPTION = click.option("--on", "name", metavar="NAME", help="The cluster to use; needed if several are running.")
 
 
 @click.group("cluster")
@@ -146,7 +146,7 @@ def down_command(name: str | None) -> None:
 @click.argument("kind")
 @click.argument("target")
 @click.argument("keys", nargs=-1, metavar="[KEY=VALUE]...")
-@_ON
+@_ON_OPTION
 def break_command(kind: str, target: str, keys: tuple[str, ...], name: str | None) -> None:
     """Break something by hand, until `heal`: a fault KIND (`kafka-chaos faults` lists them) at a TARGET.
 
@@ -171,7 +171,7 @@ def break_command(kind: str, target: str, keys: tuple[str, ...], name: str | Non
 
 @click.command("heal")
 @click.argument("faults", nargs=-1, metavar="[FAULT]...")
-@_ON
+@_ON_OPTION
 def heal_command(faults: tuple[str, ...], name: str | None) -> None:
     """Heal what was broken by hand: these faults by their names, such as pause-1, or all."""
     from kafka_chaos.harness.report.listeners.terminal import TerminalListener
@@ -184,7 +184,7 @@ def heal_command(faults: tuple[str, ...], name: str | None) -> None:
 
 
 @click.command("state")
-@_ON
+@_ON_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def state_command(name: str | None, as_json: bool) -> None:
     """Print what runs, who leads, and what is broken."""

@@ -188,10 +188,10 @@ def test_ctrl_c_removes_the_clusters_and_keeps_what_there_is(
 
     def interrupted(play: Play) -> None:
         play.pool._running["one"] = Running()  # type: ignore[assignment]
-        labels.STARTED.add("scenario-one")
+        labels.STARTED_RUNS.add("scenario-one")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(labels, "STARTED", set())
+    monkeypatch.setattr(labels, "STARTED_RUNS", set())
     monkeypatch.setitem(
         registry.all_scenarios(), "fine", Scenario("fine", SOURCE, "Interrupted", "", "a.yaml", interrupted)
     )

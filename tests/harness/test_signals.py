@@ -66,7 +66,7 @@ def ended(body: str, *by: str) -> subprocess.CompletedProcess[str]:
         def run(**arguments):
         {body}
 
-        labels.STARTED.add("a run of this process")
+        labels.STARTED_RUNS.add("a run of this process")
         cli.invoke = lambda *arguments: run()
         cli.main()
     """

@@ -15,7 +15,7 @@ from kafka_chaos.conformance.scenario.steps.controllers import ControllerSteps
 from kafka_chaos.conformance.scenario.steps.faults import cut_steps
 from kafka_chaos.conformance.scenario.steps.upgrades import UpgradeSteps
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.cluster.broker.client import NONE, answers, error_name
+from kafka_chaos.harness.cluster.broker.client import NONE, ask_each, error_name
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
@@ -101,7 +101,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
     def any_leads(self, brokers: Sequence[int]) -> bool:
         """Whether any of these brokers serves the partition, which only a leader does. `answers` counts each answer."""
         leads, addresses = False, [self.lease.cluster.addresses[broker] for broker in brokers]
-        for error, _ in answers(addresses, lambda client: client.latest_offset(self.topic)):
+        for error, _ in ask_each(addresses, lambda client: client.latest_offset(self.topic)):
             self.answers["served" if error == NONE else error_name(error)] += 1
             leads = leads or error == NONE
         return leads

@@ -340,11 +340,11 @@ class BrokerClient:
 
 def active_controller(addresses: Iterable[str], configs: Mapping[str, str]) -> int | None:
     """The node id of KRaft's active controller, from the first broker that knows it; None if no broker does."""
-    quorums = answers(addresses, BrokerClient.quorum, timeout=1.0, configs=configs)
+    quorums = ask_each(addresses, BrokerClient.quorum, timeout=1.0, configs=configs)
     return next((quorum.leader for quorum in quorums if quorum is not None and quorum.leader >= 0), None)
 
 
-def answers(addresses: Iterable[str], ask: Callable[[BrokerClient], T], **connection: Any) -> Iterator[T]:
+def ask_each(addresses: Iterable[str], ask: Callable[[BrokerClient], T], **connection: Any) -> Iterator[T]:
     """Ask each broker in turn and yield its answer; brokers that do not answer are left out.
 
     `connection`: keywords of `BrokerClient`.
@@ -381,19 +381,19 @@ def log_in(request: Callable[[Any], Any], address: str, configs: Mapping[str, st
     mechanism = configs.get("sasl.mechanisms") or configs.get("sasl.mechanism", "GSSAPI")
     if mechanism != _PLAIN and not mechanism.startswith(_SCRAM):
         raise MechanismUnknown(f"{address}: sasl.mechanisms: {mechanism}: expected PLAIN or SCRAM for single requests")
-    _check(address, request(wire.SaslHandshakeRequest(mechanism=mechanism, version=1)))
+    _checked(address, request(wire.SaslHandshakeRequest(mechanism=mechanism, version=1)))
     if mechanism == _PLAIN:
         credentials = f"\0{configs['sasl.username']}\0{configs['sasl.password']}"
-        _check(address, request(wire.SaslAuthenticateRequest(auth_bytes=credentials.encode(), version=1)))
+        _checked(address, request(wire.SaslAuthenticateRequest(auth_bytes=credentials.encode(), version=1)))
         return
     scram = wire.ScramClient(configs["sasl.username"], configs["sasl.password"], mechanism)
     first = request(wire.SaslAuthenticateRequest(auth_bytes=scram.first_message(), version=1))
-    scram.process_server_first_message(_check(address, first).auth_bytes)
+    scram.process_server_first_message(_checked(address, first).auth_bytes)
     final = request(wire.SaslAuthenticateRequest(auth_bytes=scram.final_message(), version=1))
-    scram.process_server_final_message(_check(address, final).auth_bytes)
+    scram.process_server_final_message(_checked(address, final).auth_bytes)
 
 
-def _check(address: str, answer: Any) -> Any:
+def _checked(address: str, answer: Any) -> Any:
     if answer.error_code:
         reason = getattr(answer, "error_message", None) or f"error {answer.error_code}"
         raise BrokerUnreachable(f"{address} refuses the login: {reason}")

@@ -25,7 +25,7 @@ _REASSIGN_VERSION = 0
 _ELECT_LEADERS_VERSION = 1
 _PREFERRED = 0
 """The election type of a preferred leader election; 1 would be an unclean election."""
-_TIMEOUT_MS = 10_000
+_TIMEOUT_MS = 10_000  # that a controller may take for a request
 
 
 def newest_leadership(answers: Iterable[Mapping[PartitionId, Leadership]]) -> dict[PartitionId, Leadership]:
@@ -96,7 +96,7 @@ def reassign(client: BrokerClient, wanted: Mapping[PartitionId, Sequence[int] | 
     }
 
 
-def moving(connect: Connect) -> frozenset[PartitionId] | None:
+def moving_partitions(connect: Connect) -> frozenset[PartitionId] | None:
     """The partitions whose replicas are being moved (KIP-455); None if no controller lists them in a few seconds."""
 
     def reassignments(client: BrokerClient) -> frozenset[PartitionId] | None:
@@ -151,7 +151,7 @@ def end_moves(partitions: Collection[PartitionId], connect: Connect) -> None:
     ongoing = set(partitions)
 
     def ended() -> bool:
-        moved_now = moving(connect)
+        moved_now = moving_partitions(connect)
         if moved_now is not None:
             ongoing.intersection_update(moved_now)
         return moved_now is not None and not ongoing

@@ -49,7 +49,7 @@ def broker_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, co
         owned["control.plane.listener.name"] = "CONTROL"
         owned["listeners"] += f",CONTROL://0.0.0.0:{CONTROL_PORT}"
         owned["advertised.listeners"] += f",CONTROL://{node.name}:{CONTROL_PORT}"
-    defaults = {**_defaults(spec, "brokers_with_zookeeper", version), **_tiered(spec)}
+    defaults = {**_defaults(spec, "brokers_with_zookeeper", version), **_tiered_properties(spec)}
     if not version.at_least("0.11"):
         defaults.pop(CHECKPOINT_INTERVAL, None)
     return _file_text({**defaults, **_value_texts({**configs, **_layout_configs(spec, node)}), **owned})
@@ -75,7 +75,7 @@ def kraft_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, con
         owned["listeners"] = ",".join([owned["listeners"], *control_listeners])
     else:
         owned |= {**DEFAULTS["listener"][PLAINTEXT], "listeners": ",".join(control_listeners)}
-    tiered = _tiered(spec) if is_broker else {}
+    tiered = _tiered_properties(spec) if is_broker else {}
     texts = _value_texts({**_layout_configs(spec, node), **configs})
     return _file_text({**_defaults(spec, "kraft", version), **tiered, **texts, **owned})
 
@@ -152,7 +152,7 @@ def _defaults(spec: ClusterLayout, group: str, version: KafkaVersion) -> dict[st
     return {**known_defaults, **DEFAULTS["secured"], "authorizer.class.name": authorizer}
 
 
-def _tiered(spec: ClusterLayout) -> dict[str, str]:
+def _tiered_properties(spec: ClusterLayout) -> dict[str, str]:
     """The properties of brokers with tiered storage. They load the store's plugin from the store's volume."""
     if not spec.tiered_storage:
         return {}

@@ -22,7 +22,7 @@ ROLE = f"{LABELS}role"
 KEEP = f"{LABELS}keep"
 """Labels: the run's id, the process that owns it, what a container is for, and if its cluster is kept on purpose."""
 
-STARTED: set[str] = set()
+STARTED_RUNS: set[str] = set()
 """The runs for which this process has started anything."""
 _PREFIX = "kafka-chaos."
 """The beginning of the names of all folders with secrets: then come the run's id, a dot, and random letters."""
@@ -31,7 +31,7 @@ _OWNER_FILE = "owner"
 
 def run_labels(run_id: str, *, keep: bool) -> dict[str, str]:
     """The labels that every container, network and volume of a run has."""
-    STARTED.add(run_id)
+    STARTED_RUNS.add(run_id)
     labels = {RUN: run_id, OWNER: current_owner()}
     if keep:
         labels[KEEP] = "true"
@@ -101,18 +101,18 @@ class SecretFolder:
 
 def remove_secrets(run_id: str) -> None:
     """Remove the folders with a run's keys and passwords."""
-    for folder in _folders(glob.escape(run_id)):
+    for folder in _secret_folders(glob.escape(run_id)):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_abandoned_secrets(*, in_use: Collection[str]) -> None:
     """Remove the secret folders of dead processes, except the folders of the runs that are `in_use`."""
-    for folder in _folders("*"):
+    for folder in _secret_folders("*"):
         owner = folder / _OWNER_FILE
         dead = owner.is_file() and not owner_is_alive({OWNER: owner.read_text()})
         if dead and folder.name.split(".")[1] not in in_use:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _folders(pattern: str) -> list[Path]:
+def _secret_folders(pattern: str) -> list[Path]:
     return list(Path(tempfile.gettempdir()).glob(f"{_PREFIX}{pattern}.*"))

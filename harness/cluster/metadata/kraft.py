@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.cluster.broker.client import BrokerClient, QuorumAnswer, answers
+from kafka_chaos.harness.cluster.broker.client import BrokerClient, QuorumAnswer, ask_each
 from kafka_chaos.harness.cluster.building import NodeBuilder
 from kafka_chaos.harness.cluster.configuration import server_properties as properties
 from kafka_chaos.harness.cluster.containers.image import scratch
@@ -107,7 +107,7 @@ class KRaftMode:
             environment={
                 "CLUSTER_ID": self._cluster_id,
                 "FORMATTED_DIRECTORY": properties.BROKER_DATA,
-                "FEATURES": self._features,
+                "FEATURES": self._features_folder,
             },
         )
         if self.spec.is_mixed:
@@ -123,10 +123,10 @@ class KRaftMode:
     @property
     def _features_file(self) -> str:
         """The file in containers with the feature levels that a new cluster starts with."""
-        return f"{_PREFORMATTED}/{self._features}/bootstrap.checkpoint"
+        return f"{_PREFORMATTED}/{self._features_folder}/bootstrap.checkpoint"
 
     @property
-    def _features(self) -> str:
+    def _features_folder(self) -> str:
         """The folder in `_PREFORMATTED` that is used: without eligible leader replicas if the layout turns them off."""
         return "no-elr" if self.spec.oldest.has_elr_by_default and not self.spec.elects_from_elr else "default"
 
@@ -201,7 +201,7 @@ class Quorum:
         """Ask the brokers one by one, first the one that gave the latest answer, and yield their ids and answers."""
         asked = self._addresses.keys() - {without}
         for broker in sorted(asked, key=lambda broker: (broker != self._latest_to_answer, broker)):
-            for answer in answers([self._addresses[broker]], ask, timeout=_ANSWER_TIMEOUT, configs=self._configs):
+            for answer in ask_each([self._addresses[broker]], ask, timeout=_ANSWER_TIMEOUT, configs=self._configs):
                 self._latest_to_answer = broker
                 yield broker, answer
 

@@ -17,7 +17,7 @@ from kafka_chaos.harness.campaign import hunting
 from kafka_chaos.harness.campaign.commands import hunt_command
 from kafka_chaos.harness.campaign.hunting import Hunt, discoveries
 from kafka_chaos.harness.campaign.loop import Attempt, Budget, Outcome, follow
-from kafka_chaos.harness.campaign.record import findings
+from kafka_chaos.harness.campaign.record import findings_in
 from kafka_chaos.harness.clients.kinds import ClientKind
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
@@ -250,7 +250,7 @@ def test_what_is_forbidden_in_a_run_alone_is_a_finding_to_hunt_for_too() -> None
         "phantom": {"count": 1, "status": "forbidden"},
     }
     verdict = {"lanes": [{"lane": "a", "anomalies": anomalies}]}
-    found = [(str(one), is_forbidden) for one, is_forbidden in findings(verdict).items()]
+    found = [(str(one), is_forbidden) for one, is_forbidden in findings_in(verdict).items()]
     assert found == [("a:lost_write", True), ("a:phantom", True), ("a:duplicate", False)]
 
 
