@@ -14,7 +14,7 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.storage import files
-from kafka_chaos.harness.cluster.storage.segments import Batch, Record, Segment, read_segment, records_of
+from kafka_chaos.harness.cluster.storage.segments import Batch, Record, Segment, read_segment
 
 _NEEDED_FILES = re.compile(rf"{'|'.join(files.BROKER_FILES)}|[^/]+/(\d{{20}}\.log|{files.LEADER_EPOCHS})")
 
@@ -45,7 +45,7 @@ class ReplicaFiles:
     @cached_property
     def records(self) -> tuple[Record, ...]:
         """The log's records from its start on, transaction markers included; decoded when first asked for."""
-        return tuple(record for record in records_of(self.batches) if record.offset >= self.log_start)
+        return tuple(record for batch in self.batches for record in batch.records() if record.offset >= self.log_start)
 
     @property
     def base_offsets(self) -> tuple[int, ...]:

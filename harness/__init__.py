@@ -1,1 +1,1 @@
-"""See ARCHITECTURE.md."""
+"""Clusters in containers, load, experiments, runs, reports, campaigns, the pytest plugin and the command line."""

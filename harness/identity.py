@@ -59,7 +59,7 @@ class IdentityCodec:
         seq_bytes = seqs.view(np.uint8).reshape(count, _SEQ_BYTES)
         crc = np.full(count, int.from_bytes(self.encode(producer_id, 0)[:_CHECKSUM_BYTES], "big"), dtype=np.uint32)
         for position in range(_SEQ_BYTES):
-            # Else, the byte is 0 in all seqs: between the first and the last it can't change and come back to 0.
+            # A byte that is 0 in the first and last seq is 0 in all, if they are too few to wrap it: it has no effect.
             if seq_bytes[0, position] or seq_bytes[-1, position] or count > 256 ** (_SEQ_BYTES - position - 1):
                 crc ^= self._byte_effects[position][seq_bytes[:, position]]
         values[:, :_CHECKSUM_BYTES] = crc.astype(">u4").view(np.uint8).reshape(count, _CHECKSUM_BYTES)

@@ -150,9 +150,9 @@ def without_defaults(entries: Mapping[str, Any]) -> dict[str, str]:
 def with_brokers_configuration(
     experiment: Experiment, client_configs: Mapping[str, str], admin: ClusterAdmin
 ) -> tuple[Experiment, ConfigurationUnread]:
-    """Returns the experiment with the brokers' actual values of the keys that predictions depend on, and with it the
-    event that lists the configurations that could not be read, and the keys that no broker told. Topics' own
-    configurations are compared in `run/attach.py`.
+    """The experiment, with the brokers' actual values for the keys that predictions depend on; and an event, which
+    lists the configurations that could not be read and the keys that no broker told. Topics' own configurations are
+    compared in `run/attach.py`.
 
     Raises `UsageFailure` for a key of brokers or clients that the model does not know, unless a lane's `assume` has it.
     """

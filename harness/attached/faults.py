@@ -1,7 +1,7 @@
 """The fault kinds for an attached cluster, done by the commands of its nodes, and their proofs.
 
 A command's exit code proves nothing. The proof is the state that the node's `state` command prints, and what clients
-see: a broker that is down, frozen or isolated does not answer them; one that is cut off from other brokers does.
+see: a broker that is down, frozen or isolated does not answer them, but a broker that is cut off from others does.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ _UNANSWERED_REQUESTS = 3
 class _ProvenByState:
     """Proves a fault: the node's state is `state_after`, and if the node is a broker, it does not answer clients."""
 
-    commands: tuple[str, ...]
+    commands: tuple[str, ...]  # the keys of the file of nodes that the fault needs
     state_after: str
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:

@@ -20,7 +20,7 @@ _ANSWER_TIMEOUT = 1.0  # seconds
 
 @dataclass(eq=False)
 class AttachedNode:
-    """Implements `kafka_chaos.faults.cluster.NodeControl` by commands, without access to the node's disk or network.
+    """Implements `kafka_chaos.faults.cluster.NodeControl` by commands. What containers offer beyond these is None here.
 
     `client_address`: a broker's address for clients; None for other nodes, which only their `state` command describes.
     """

@@ -92,7 +92,7 @@ class Atlas(BaseModel):
             yield Attempt(self.next_run(tried, seeds.randrange(2**31)), Path(self._source).stem, is_due=number == 0)
 
     def next_run(self, tried: Mapping[Cell, int], seed: int) -> Experiment:
-        """The experiment with the trials that were tried least. Among equals, the plan's first cluster goes first.
+        """The next run's experiment, with the trials that were tried least; among equals, those of the first cluster.
 
         `tried`: in how many runs each cell was.
         """

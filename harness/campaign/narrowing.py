@@ -98,7 +98,7 @@ class Narrowing:
         return True
 
     def write(self, file: Path) -> Path:
-        """Write the experiment, with the nearest control, into a file, and beside it the draft; returns its path."""
+        """Write the experiment, with the nearest control, and the draft beside it; returns the draft's path."""
         other_controls = self.controls.keys() - {self.nearest}
         self.phase["lanes"] = [lane for lane in self.phase["lanes"] if lane["lane"] not in other_controls]
         experiment = experiment_of(self.experiment(self.schedule), str(file))
@@ -159,8 +159,8 @@ class Narrowing:
         """Find the fewest lanes with which the whole schedule shows the finding, and leave only these in the phase.
 
         Returns the `Shrinking` that counted the runs that showed it; None if too few did, whatever the lanes.
-        First the finding's lane is tried with clients that stay, then as it is, then with all lanes of its phase. A
-        lane with a loop is never tried alone, since it reads another lane.
+        First the finding's lane is tried with clients that stay, then with its own clients, then beside all lanes of
+        its phase. A lane with a loop is never tried alone, since it reads another lane.
         """
         all_lanes = list(self.phase["lanes"])
         alone = [lane for lane in all_lanes if lane["lane"] == self.finding.lane and not lane.get("loop")]

@@ -33,7 +33,7 @@ T = TypeVar("T")
 RECORD = "record.jsonl"
 NO_FAULT = "no fault"
 _NOT_SETTINGS = ("lane", "topic", "client", "faults", "kafka_version", "metadata_mode")
-"""Keys of a lane that are not in `Cell.settings`: names, and keys for which `Cell` has another field."""
+"""Keys of a lane that are not in `Cell.settings`: names, and what other fields of `Cell` hold."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Finding:
 def findings_in(verdict: Mapping[str, Any]) -> dict[Finding, bool]:
     """All findings in the content of a verdict.json, each with whether it was forbidden; forbidden findings come first.
 
-    What the prediction permits is forbidden, too, if the model rules it out once told what happened (`in_this_run`).
+    A permitted finding counts as forbidden if the model, told what happened, rules it out in this run (`in_this_run`).
     """
     is_forbidden = {
         Finding(lane["lane"], anomaly_named(name)): Status.FORBIDDEN in (entry.get("status"), entry.get("in_this_run"))

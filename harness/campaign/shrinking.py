@@ -62,8 +62,8 @@ class Shrinking:
         return self.smallest
 
     def odds(self, results: Sequence[bool]) -> float:
-        """The likelihood ratio of a candidate's results: that it shows the finding as often as the schedules taken so
-        far, against half as often."""
+        """How many times as likely a candidate's results are if it shows the finding as often as the schedules taken so
+        far, than if it shows the finding half as often."""
         # Laplace's rule adds one hit and one miss, since a few runs prove no certainty.
         rate = (self.shown + 1) / (self.tried + 2)
         hits = sum(results)

@@ -58,7 +58,7 @@ class Side:
             for anomaly in lane.anomalies:
                 if not forbidden or lane.judged_by(anomaly) == Status.FORBIDDEN:
                     counts[anomaly.value] += lane.count(anomaly) or 0
-        return +counts  # Without anomalies that were found 0 times.
+        return +counts  # `+` leaves out anomalies that were found 0 times.
 
     @property
     def unknown_for_reason(self) -> bool:

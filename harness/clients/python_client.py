@@ -409,7 +409,7 @@ class KafkaPython(PythonLibrary):
         sent.add_errback(lambda error: self._failed(seq, error))
 
     def _failed(self, seq: int, error: Exception) -> None:
-        # This library logs no line by which the harness recognises its defects: the error's text stands for one.
+        # This library logs no line by which the harness recognises its defects: the error's text takes its place.
         if self._begin.get("log"):
             tell("log", line=error_text(error))
         self.outcomes.note_failure(seq, error)
@@ -534,7 +534,7 @@ def produce(library: Library, begin: dict[str, Any], orders: Orders) -> None:
 def transact(library: Library, outcomes: Outcomes, sent: int, order: str) -> None:
     """Follow an order on transactions: `begin_transaction`, `commit` or `abort`.
 
-    If a transaction can't begin, its end fails, and tells why.
+    If a transaction can't begin, the harness gets a notice, and later the error of the order that ends the transaction.
     """
     error = None
     try:

@@ -228,7 +228,7 @@ class ClusterAdmin:
     def await_brokers(self, count: int, *, timeout: float = 30) -> None:
         """Wait until the broker that answers knows a controller and `count` brokers.
 
-        A new broker learns of both from the controller. A client that asks it before that does not ask again soon.
+        A new broker knows neither before the controller has told it; a client that asks too early asks again only late.
         """
         wait_until(
             lambda: len(self.live_brokers()) >= count and self.controller() is not None,
@@ -272,7 +272,7 @@ class ClusterAdmin:
         """
         given_up = False
 
-        # A tuple, which is true even if the answer is None, as it is for a topic that was created.
+        # `wait_until` waits for something true: a tuple is, even around None, the answer for a topic that was created.
         def answer() -> tuple[Any] | None:
             nonlocal given_up
             try:
@@ -293,7 +293,7 @@ class ClusterAdmin:
             return request(asked, request_timeout=timeout)
 
     def topic(self, topic: str) -> str:
-        """The name of a lane's topic; any other text is returned as it is."""
+        """The name of this lane's topic; a name that is no lane's is a topic's name, and is returned unchanged."""
         return self._topics.get(topic, topic)
 
     def _metadata(self, topic: str | None = None) -> Any | None:

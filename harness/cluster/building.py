@@ -35,7 +35,7 @@ class NodeBuilder:
 
     `addresses`: IP addresses on the network, by host name. `published`: the address of the engine's machine on which
     containers publish ports. `ports`: free ports of that address, enough for all containers. `disks`: by node id, the
-    disks of brokers and controllers that have one. `remote_store`: the name of its volume; empty if there is none.
+    disks of brokers and controllers that have one. `remote_store`: the name of the store's volume, or empty.
     """
 
     layout: ClusterLayout

@@ -164,7 +164,7 @@ class Cluster(Members):
     def registered_brokers(self) -> frozenset[int]:
         """The brokers that are registered now, and not fenced; raises `ClusterFailure` if no node answers in time."""
 
-        # A tuple, which is true even without brokers: that no broker is registered is an answer, too.
+        # `wait_until` waits for something true. A tuple is, even around an empty set, which is an answer, too.
         def answer() -> tuple[frozenset[int]] | None:
             with suppress(ClusterFailure), closing(self.metadata()) as metadata:
                 if (brokers := metadata.brokers()) is not None:

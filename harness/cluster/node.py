@@ -223,7 +223,10 @@ class Node:
             self.disk.thaw()
 
     def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
-        """Run a command inside the container, as `InsideControl.execute` says; returns its exit code and output."""
+        """Run a command inside the container; returns its exit code and output.
+
+        `in_network`: the command needs only the node's network, so that it can run even if the container is frozen.
+        """
         code, output = (engine.execute_in_network if in_network else engine.execute_inside)(self.container, command)
         return code, output.decode(errors="replace")
 

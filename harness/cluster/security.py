@@ -35,7 +35,7 @@ java -Xmx128m -XX:TieredStopAtLevel=1 -cp '/opt/kafka/jars/*' $main"""
 
 @dataclass(frozen=True)
 class SecuredListener:
-    """The configuration of a secured listener for brokers and clients; never shown when printed.
+    """The configuration of a secured listener for brokers and clients; its repr shows no secrets.
 
     `broker_files` maps paths in a broker's container to contents; `client_configs` are librdkafka's keys, which
     `client_config_file` holds too, in the format of `run --attach --client-config`.

@@ -45,7 +45,7 @@ class DefectSpec(Spec):
         default=None,
         min_length=1,
         description="words in the reason why an affected lane's verdict is unknown, if the defect leaves no evidence "
-        "of an anomaly: a client that ends, or gets no records",
+        "of an anomaly, as when a client ends or gets no records",
     )
     gap: float | None = Field(
         default=None,

@@ -21,7 +21,7 @@ OF_CONTROLLERS = ("controller", "controllers")  # roles of targets that hit no b
 def lane_faults_of(faults: Sequence[Fault], lane: str, replicas: int, cluster: ClusterLayout) -> tuple[str, ...]:
     """The model's faults for a lane with this many `replicas`, from the timed faults of its phase.
 
-    A fault may hit as many of a partition's replicas as it hits brokers. While replicas move, there are more of them.
+    A fault may hit as many of a partition's replicas as it hits brokers. While replicas move, a partition has more.
     """
     concerned = [fault for fault in faults if concerns(fault, lane)]
     arriving = max((brokers_hit(fault, cluster) for fault in concerned if isinstance(fault, Reassignment)), default=0)

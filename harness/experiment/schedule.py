@@ -252,7 +252,7 @@ class _Budget:
             at = min(end for end, _ in ongoing)
 
     def spend(self, until: float, target: str) -> None:
-        """Note that a fault breaks this target until then."""
+        """Note that a fault breaks this target up to the moment `until`."""
         self._spent.append((until, self._hits(target)))
 
     def _hits(self, target: str) -> int:

@@ -111,7 +111,7 @@ class PhaseSpec(Spec):
         return (*faults, *rebalance_faults(cluster, len(faults)))
 
     def outside(self, cluster: ClusterLayout) -> tuple[str, ...]:
-        """The fault kinds that others, or brokers by themselves, may cause, as often as for the lane with most."""
+        """The fault kinds that others, or brokers themselves, may cause, counted for the lane with the most faults."""
         most_faults = max(len(self._injected(cluster, lane)) for lane in self.lanes) + len(self.outside_faults)
         return (*self.outside_faults, *rebalance_faults(cluster, most_faults))
 

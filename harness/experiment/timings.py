@@ -88,7 +88,7 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, of_application: bool =
         return max(broker_times(cluster, key))
 
     delivery = None
-    if not of_application and parse_client(lane.client) is None:  # Without `client`, it is the harness's own.
+    if not of_application and parse_client(lane.client) is None:  # None: the harness's own client
         message = lane.producer_configs.get("message.timeout.ms", USUAL_TIMINGS.delivery_ms)
         delivery = int(str(lane.producer_configs.get("delivery.timeout.ms", message)))
     lingers = (lane.producer_configs.get(key) for key in ("linger.ms", "queue.buffering.max.ms"))

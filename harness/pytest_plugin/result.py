@@ -87,7 +87,7 @@ class ChaosRun:
         __tracebackhide__ = True
         lane, wanted = self.lane(name), _anomaly(anomaly)
         count = lane.count(wanted)
-        # What doubts hide may be more than was found, so "at most" can't be said of a lane that is unknown.
+        # Doubts may hide more than was found: of an unknown lane, nobody can claim "none" or "at most", which 0 meets.
         is_doubtful = holds(0) and lane.verdict is Verdict.UNKNOWN
         if count is not None and holds(count) and not is_doubtful:
             return

@@ -92,7 +92,7 @@ class _NodeLog:
             yield from self._blocked_transaction(line)
         if not any(mark in line for mark in _MARKS):
             return
-        # By kind of line, the match of the first of its patterns that matches.
+        # For each kind of line, the match of the first of its patterns that matches this line.
         matches = {
             kind: match
             for kind, patterns in _PATTERNS.items()
@@ -111,12 +111,12 @@ class _NodeLog:
                 break
 
     def _blocked_transaction(self, line: str) -> Iterator[Event]:
-        """The event for KAFKA-8803: a coordinator refused the next state of a transactional id. Once per id."""
+        """The event for KAFKA-8803, once per transactional id: a coordinator refused the id's next state."""
         refused = _BLOCKED.search(line)
         if refused is None or refused["id"] not in self.transactional_ids.keys() - self._blocked:
             return
         self._blocked.add(refused["id"])
-        # The exception itself has no time: the line before it has.
+        # The line with the exception has no time, but the log line before it has.
         timed = re.match(_TIME, self._last_timed)
         yield DefectPrecondition(
             ts_ns=self._time(timed) if timed else self.monotonic_at_epoch_ns,
@@ -149,7 +149,7 @@ class _NodeLog:
     def _truncation(self, match: re.Match[str]) -> Event:
         partition = _partition(match)
         reason = self._reasons.get(partition, "not given")
-        # A new follower truncates before it fetches. At a second truncation it has fetched: its log end is unknown.
+        # A new follower truncates before it fetches. When it truncates again, it has fetched: its log end is unknown.
         log_end = self._log_ends.pop(partition, None)
         offset = int(match["offset"])
         return LogTruncated(

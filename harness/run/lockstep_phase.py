@@ -80,7 +80,8 @@ class LockstepRun:
 
         def behind() -> list[str]:
             now = self.counts()
-            # With acks=1, the leader still acknowledges when it is cut off: acknowledged records count, else sent ones.
+            # With acks=1, a leader that is cut off still acknowledges, and acknowledged records count. With other acks,
+            # sent records count.
             appended = {
                 lane: now[lane].acknowledged - before[lane].acknowledged
                 if self.acks[lane] == "1"

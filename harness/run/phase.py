@@ -33,7 +33,8 @@ ABORT_DELAY = 30.0
 class PhaseRun:
     """A phase on a cluster that clients reach at `bootstrap_servers`.
 
-    `client_configs`: further settings of all clients. `start_offsets`: where consumers begin, by lane and partition.
+    `applications`: by lane, the functions that replace its clients. `client_configs`: further settings of all clients.
+    `start_offsets`: the offset at which consumers begin, by lane and then by partition.
     `brokers`: the brokers' client addresses by id, if high watermarks are to be recorded. `controller` returns the
     controller's id, or None if nobody knows it. `patience`: by lane, for how many seconds at least the run waits for
     consumers that have not reached the end, so that a stall shows. `gaps`: by lane, the longest time between two

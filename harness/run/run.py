@@ -91,7 +91,7 @@ class Run:
         """Plan, let `observe` gather the evidence (histories and the tables it `collects`), and verify it."""
         verdict: RunVerdict | None = None
         try:
-            # Unlocked, the directory would seem to `kafka-chaos verify` to be that of a harness that died.
+            # `kafka-chaos verify` would take an unlocked directory for the directory of a harness that died.
             with reporting_to(self._tell), self._spark_starter, locked(self.directory.path):
                 self._plan(collects)
                 observe()
@@ -126,7 +126,7 @@ class Run:
         return self._spark.result()
 
     def predict_without_lockstep(self, phase: PhaseSpec) -> None:
-        """Predict the lanes of a lock-step phase again, which missed a condition: its faults may come at any time."""
+        """Predict again, for faults at any time, the lanes of a lock-step phase that missed one of its conditions."""
         for lane in phase.grown().lanes:
             self._predictions[lane.lane] = predict_cached(self.experiment.as_lane(phase, lane)).to_json()
         self.directory.write_predictions(self._predictions)
@@ -200,7 +200,7 @@ def predicted(phase: PhaseSpec, lane: Lane) -> dict[str, Any]:
     """The prediction for a lane of this phase: its entry of prediction.json."""
     lockstep = phase.lockstep_steps()
     if lockstep is not None:
-        lane = replace(lane, faults=())  # they could come at any time: the steps say when each of them comes
+        lane = replace(lane, faults=())  # `faults` may come at any time, but the steps say when each fault comes
     return predict_cached(lane, lockstep=lockstep).to_json()
 
 

@@ -345,7 +345,7 @@ def active_controller(addresses: Iterable[str], configs: Mapping[str, str]) -> i
 
 
 def ask_each(addresses: Iterable[str], ask: Callable[[BrokerClient], T], **connection: Any) -> Iterator[T]:
-    """Ask each broker in turn and yield its answer; brokers that do not answer are left out.
+    """Connect to each broker in turn, and yield what `ask` returns; brokers that do not answer are left out.
 
     `connection`: keywords of `BrokerClient`.
     """

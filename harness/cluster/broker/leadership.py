@@ -17,7 +17,7 @@ Connect = Callable[[], BrokerClient]
 """Makes a connection to a node that takes administrators' requests at present; raises `BrokerUnreachable`."""
 T = TypeVar("T")
 
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 10.0  # for which requests are repeated
 _INTERVAL = 0.2  # seconds
 _MOVES_TIMEOUT = 120.0  # seconds
 _CANCEL_TIMEOUT = 30.0  # seconds

@@ -27,7 +27,7 @@ LOG_DIRECTORIES = (BROKER_DATA, SECOND_BROKER_DATA)
 ZOOKEEPER_DATA = "/var/lib/zookeeper"
 PROPERTIES_FILE = "/etc/kafka-chaos/server.properties"
 CHECKPOINT_INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
-"""One second by defaults.toml. Brokers before 0.11 keep Kafka's 5 s, since they truncate by these checkpoints."""
+"""A key that defaults.toml sets to 1 s. Brokers before 0.11 keep Kafka's 5 s, since they truncate by checkpoints."""
 # Keys that other modules look up:
 GROUP_SESSION_TIMEOUT = "group.consumer.session.timeout.ms"
 SHARE_DELIVERY_LIMIT = "group.share.delivery.count.limit"
@@ -36,8 +36,8 @@ SHARE_SHORTEST_LOCK = "group.share.min.record.lock.duration.ms"
 
 
 def broker_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> str:
-    """The server.properties of a broker with ZooKeeper. The layout's configs override `configs`, which are for all
-    brokers (the protocol of mixed versions), and `configs` override the defaults. Nothing overrides `owned`."""
+    """The server.properties of a broker with ZooKeeper. `configs` are for all brokers, such as the protocol that
+    mixed versions share: they override the defaults, and the layout's configs override them. `owned` overrides all."""
     owned = {
         "broker.id": str(node.number),
         "zookeeper.connect": zookeeper_connect(spec),

@@ -23,9 +23,9 @@ KEEP = f"{LABELS}keep"
 """Labels: the run's id, the process that owns it, what a container is for, and if its cluster is kept on purpose."""
 
 STARTED_RUNS: set[str] = set()
-"""The runs for which this process has started anything."""
+"""The ids of the runs for which this process has started anything."""
 _PREFIX = "kafka-chaos."
-"""The beginning of the names of all folders with secrets: then come the run's id, a dot, and random letters."""
+"""How the names of all folders with secrets begin. The run's id, a dot, and random letters follow."""
 _OWNER_FILE = "owner"
 
 

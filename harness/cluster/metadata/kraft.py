@@ -127,7 +127,7 @@ class KRaftMode:
 
     @property
     def _features_folder(self) -> str:
-        """The folder in `_PREFORMATTED` that is used: without eligible leader replicas if the layout turns them off."""
+        """The folder in `_PREFORMATTED` to use: `no-elr` if the layout turns the eligible leader replicas off."""
         return "no-elr" if self.spec.oldest.has_elr_by_default and not self.spec.elects_from_elr else "default"
 
 

@@ -67,7 +67,7 @@ class ZooKeeperMode:
         except ClusterFailure:
             if not any(node.ended_with(text) for text in _LOST_SESSION):
                 raise
-            # Otherwise the broker might find the registration of its last session, and exit again.
+            # A broker that finds the registration of its last session exits again.
             self._await_no_registration(members, node, timeout)
             node.start()
             node.await_ready(timeout)

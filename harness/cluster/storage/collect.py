@@ -212,7 +212,8 @@ def _read_segments(
 ) -> dict[PartitionId, _StoredReplica]:
     """Write the records of a broker's partitions to `replicas`, and to `final_log` where the broker leads.
 
-    `lane_of`: the lane of each partition; `led_ends`: the high watermarks of the partitions that the broker leads.
+    `lane_of`: the lane of each partition; `log_starts`: its log start offset; `led_ends`: the high watermarks of the
+    partitions that the broker leads; `tiered`: as in `collect_stored`.
     """
     readers = {lane: IdentityReader(lane) for lane in lane_of.values()}
     wanted = re.compile(rf"[^/]+/(\d{{20}}\.log|{files.LEADER_EPOCHS})")
@@ -258,7 +259,7 @@ def _read_segments(
 
 
 def _chunks(file: str, content: IO[bytes]) -> Iterator[tuple[Batch, ...]]:
-    """A segment's batches, in groups; a torn tail ends the segment, as it does for the broker."""
+    """A segment's batches, in groups that are read at once; a torn tail ends the segment, as it does for the broker."""
     rest = b""
     while piece := content.read(CHUNK):
         segment = read_segment(file, rest + piece)

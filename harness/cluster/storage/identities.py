@@ -189,8 +189,8 @@ def _prove(
 ) -> tuple[Numbers, npt.NDArray[np.bool_]]:
     """The offset deltas of records whose values are guessed to begin at `values`, and whether each guess is right.
 
-    A batch's first record begins after the batch's header, each further record where the record before ends. If every
-    record's own length agrees, and its fields lead to the guessed value, there is no other way to read the records.
+    A batch's first record begins after the batch's header (at `first_starts`), each further record where the record
+    before ends. If every record's own length agrees, and its fields lead to the guessed value, the guess is right.
     """
     # A record ends with the number of its headers, one byte after the value, which has to be 0.
     ends = values + sizes + 1

@@ -7,7 +7,6 @@ message counts as a batch, of itself or of the messages compressed in it, and ha
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -93,7 +92,7 @@ class Batch:
 
     @property
     def idempotent_epoch(self) -> int:
-        """The epoch of its producer, or -1 if that is not idempotent: KafkaJS then writes epoch 0 beside id -1."""
+        """Its producer's epoch; -1 for a producer without idempotence, for which KafkaJS writes epoch 0 and id -1."""
         return NO_PRODUCER if self.producer_id == NO_PRODUCER else self.producer_epoch
 
     @property
@@ -106,7 +105,7 @@ class Batch:
 class TornTail:
     """The end of a file, from `position` on, that is no whole batch; `reason` says why.
 
-    `cut_short`: whether it may be the beginning of a batch.
+    `cut_short`: whether the tail may be the beginning of a batch, which goes on in bytes that are not there.
     """
 
     position: int
@@ -148,12 +147,6 @@ def read_segment(file: str, data: bytes) -> Segment:
         batches.append(batch)
         position += batch.size
     return Segment(file, base_offset_of(file), tuple(batches), None)
-
-
-def records_of(batches: tuple[Batch, ...]) -> Iterator[Record]:
-    """All records of some batches, in their order."""
-    for batch in batches:
-        yield from batch.records()
 
 
 def _read_batch(file: str, data: bytes, position: int) -> Batch | TornTail:

@@ -25,7 +25,7 @@ from kafka_chaos.reference_model.clients.rules import checks_epochs
 
 
 def check_entries(number: int, phase: PhaseSpec) -> None:
-    """Raise an `ExperimentError` for an entry that is no fault: `phase.faults` would raise one without a place."""
+    """Raise an `ExperimentError` for an entry that is no fault: the error of `phase.faults` would name no place."""
     for entry in phase.schedule:
         place = ("phases", number, "schedule", entry.entry_index)
         try:
@@ -250,7 +250,7 @@ def _partition(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals
 
 
 def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Refuse what links can't do, and faults that break connections themselves if clients' connections end at links."""
+    """Refuse what links can't do, and where clients' connections end at links, other faults that break connections."""
     from kafka_chaos.faults.links.relay.frames import why_no_api
 
     keys = parameters(fault)
@@ -259,7 +259,7 @@ def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
         kinds = [fault_kinds().get(entry.fault) for entry in phase.schedule]
         uses_links = cluster.links or any(kind is not None and kind.needs_links for kind in kinds)
         if uses_links and fault.avoids_links:
-            message = f"{fault.kind}: connections of clients end at links, which break them themselves: expected cut"
+            message = f"{fault.kind}: clients' connections end at links, so only links can break them: expected cut"
             yield ("fault",), message
         if uses_links and fault.kind == "partition" and keys.get("port") and keys.get("direction") != "out":
             message = f"{keys['port']}: connections to the target's listeners pass its link: expected direction out"

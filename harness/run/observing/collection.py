@@ -15,7 +15,7 @@ from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.run.broker_logs import read_broker_log
 
-_ANSWER_TIMEOUT = 5.0
+_ANSWER_TIMEOUT = 5.0  # seconds
 
 
 def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) -> None:

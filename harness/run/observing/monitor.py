@@ -6,8 +6,8 @@
 - `PauseWatch`: for how long the harness had work to do and no processor, since the machine had other work. For each
   second that is the longest time for which one of its threads waited for a processor (`/proc/self/task/*/schedstat`,
   Linux), or, if longer, the time by which the measuring thread woke up late. A client that recovers works in one
-  thread at a time, so that its recovery was delayed in that second by no more than this. (Its waiting as a share of
-  waiting and running would exaggerate: 0.25 s of waiting and 0.03 s of running would count as 0.9 s.)
+  thread at a time, so its recovery was delayed in that second by no more than this. (The share of waiting in the time
+  of waiting and running would exaggerate: 0.25 s of waiting and 0.03 s of running would count as 0.9 s.)
 """
 
 import threading
@@ -143,8 +143,8 @@ class HighWatermarkRecorder(Background):
     """Asks every broker for the high watermarks of the partitions of `lanes` that the broker leads.
 
     Of transactional lanes, it asks for the last stable offsets, too. An unchanged answer is not reported again.
-    `addresses`: the brokers' client addresses by id. `configs`: see `BrokerClient`. `reports`: the number of
-    `high_watermark` events so far.
+    `addresses`: the brokers' client addresses by id. `configs`: librdkafka's keys for TLS and SASL. `reports`: the
+    number of `high_watermark` events so far.
     """
 
     def __init__(
@@ -189,5 +189,5 @@ class HighWatermarkRecorder(Background):
             yield event_types.HighWatermark, place, {"leader_epoch": epoch, "high_watermark": offset}
         if self._transactional:
             for place, (error, offset) in client.latest_offsets(self._transactional, committed=True).items():
-                if error == NONE:  # Else another broker leads the partition.
+                if error == NONE:  # Other errors: another broker leads the partition.
                     yield event_types.LastStableOffset, place, {"last_stable_offset": offset}

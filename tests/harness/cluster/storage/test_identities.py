@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kafka_chaos.contract.wire.kafka_python import MemoryRecordsBuilder
 from kafka_chaos.harness.cluster.storage.identities import IdentityReader
-from kafka_chaos.harness.cluster.storage.segments import Batch, read_segment, records_of
+from kafka_chaos.harness.cluster.storage.segments import Batch, read_segment
 from kafka_chaos.harness.identity import IDENTITY_HEADER, MAGIC, IdentityCodec
 
 LANE = "lane-ä"
@@ -74,7 +74,7 @@ def logs(draw: st.DrawFn) -> tuple[Batch, ...]:
 @given(logs())
 def test_columns_say_what_records_say(batches: tuple[Batch, ...]) -> None:
     codec, expected = IdentityCodec(LANE), []
-    for record in records_of(batches):
+    for record in (record for batch in batches for record in batch.records()):
         carriers = [value for name, value in record.headers if name == IDENTITY_HEADER]
         identity = codec.decode(carriers[-1] if carriers else record.value)
         expected.append((record.offset, record.leader_epoch, *identity))
