@@ -18,7 +18,7 @@ from ruamel.yaml.comments import CommentedMap
 from kafka_chaos.contract.command.errors import UsageFailure, first_of
 from kafka_chaos.contract.command.files import package_text, text_of
 from kafka_chaos.harness.cluster.containers.image import image_tag
-from kafka_chaos.harness.experiment.file import document_of, line_of, one_line
+from kafka_chaos.harness.experiment.file import line_of, one_line, parse_document
 from kafka_chaos.harness.experiment.specs import dotted
 
 Kind = Literal["brokers", "controllers", "zookeepers"]
@@ -56,7 +56,7 @@ def nodes_file_text(path: Path, out: Path, project: str | None = None) -> str:
 
     Raises `UsageFailure` with file and line if `path` is no Compose file, no broker's id is known, or ids repeat.
     """
-    document, values = document_of(text_of(path), str(path), "a Compose file")
+    document, values = parse_document(text_of(path), str(path), "a Compose file")
     dotenv = path.parent / ".env"
     variables = {**(_variables_in(dotenv) if dotenv.is_file() else {}), **os.environ}
     nodes = _ComposeFile(path, document, values, variables).nodes(project)

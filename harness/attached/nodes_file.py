@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, model_validator
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.harness.experiment.file import model_of
+from kafka_chaos.harness.experiment.file import load_yaml
 from kafka_chaos.harness.experiment.values import Seconds, Spec
 
 
@@ -95,7 +95,7 @@ _KINDS = ("brokers", "controllers", "zookeepers")
 
 def load_nodes(path: Path) -> NodesFile:
     """The nodes in a file; raises `UsageFailure`."""
-    nodes = model_of(path, NodesFile, "a file of nodes")
+    nodes = load_yaml(path, NodesFile, "a file of nodes")
     for name, count in Counter(nodes.names()).items():
         if count > 1:
             raise UsageFailure(f"{path}:1: {name!r} names two nodes")

@@ -18,7 +18,7 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.campaign.loop import Attempt, Policy
 from kafka_chaos.harness.campaign.record import Cell, client_and_version, faults_of, read_record, settings_of
 from kafka_chaos.harness.clients.kinds import missing_programs
-from kafka_chaos.harness.experiment.file import experiment_of, model_of
+from kafka_chaos.harness.experiment.file import experiment_of, load_yaml
 from kafka_chaos.harness.experiment.schedule import lane_of_client
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run.shared_cluster import new_topic_name
@@ -54,7 +54,7 @@ class Atlas(BaseModel):
     @classmethod
     def from_file(cls, path: Path) -> Self:
         """The plan in a file; raises `UsageFailure` with file and line."""
-        atlas = model_of(path, cls, "an atlas")
+        atlas = load_yaml(path, cls, "an atlas")
         atlas._source = str(path)
         if not atlas.trials:
             raise UsageFailure(f"{path}: clients: expected one that this machine can run")

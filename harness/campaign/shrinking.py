@@ -18,7 +18,7 @@ from kafka_chaos.harness.campaign.loop import OutOfBudget, Policy
 Schedule = tuple[Mapping[str, Any], ...]
 """Faults, each with the keys of an entry of an experiment's `schedule`."""
 TrySchedule = Callable[[Schedule], Policy[bool]]
-"""Runs a schedule once; returns whether the run showed the finding."""
+"""Makes a policy that runs a schedule once, and returns whether the run showed the finding."""
 
 CLEAR_ODDS = 5.0
 """A candidate is decided once one of the two hypotheses is this many times as likely as the other."""

@@ -40,7 +40,7 @@ def plan_command(experiment: Path, seed: int | None, as_json: bool) -> None:
     with Waiting("asking registries for the versions of clients") as waiting:
         _confirm_clients(experiment, loaded, waiting.say)
     with Waiting("predicting what each lane may lose or duplicate"):
-        plan = planned(loaded)
+        plan = plan_of(loaded)
     if as_json:
         click.echo(json.dumps(plan))
         return
@@ -70,7 +70,7 @@ def _confirm_clients(path: Path, experiment: Experiment, say: Callable[[str], No
             raise UsageFailure(f"{path}: lane {lane}: client: {failure}") from failure
 
 
-def planned(experiment: Experiment) -> dict[str, Any]:
+def plan_of(experiment: Experiment) -> dict[str, Any]:
     """The plan as `--json` prints it: `phases` with `schedule` and `lanes`; times in seconds from the phase's start."""
     return {
         "experiment": experiment.name,
@@ -78,16 +78,16 @@ def planned(experiment: Experiment) -> dict[str, Any]:
         "cluster": experiment.layout.described,
         "load_seconds": sum(phase.workload.duration for phase in experiment.phases),
         "bytes": experiment.planned_bytes,
-        "phases": [_planned_phase(experiment, phase) for phase in experiment.phases],
+        "phases": [_phase_plan(experiment, phase) for phase in experiment.phases],
     }
 
 
-def _planned_phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
+def _phase_plan(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
     """An entry of `phases` in the plan."""
     from kafka_chaos.faults.fault import parameters
     from kafka_chaos.harness.experiment.model_faults import brokers_hit, joint_faults_of, model_faults_of
     from kafka_chaos.harness.experiment.timings import timings_of
-    from kafka_chaos.harness.run.run import predicted
+    from kafka_chaos.harness.run.run import prediction_of
     from kafka_chaos.reference_model.recovery import bounds_of
     from kafka_chaos.verification.judging.assessment import by_configuration
 
@@ -112,7 +112,7 @@ def _planned_phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
     for number, spec in enumerate(lane_specs):
         progress(number, len(lane_specs), spec.lane)
         lane = experiment.as_lane(phase, spec)
-        prediction = predicted(phase, lane)
+        prediction = prediction_of(phase, lane)
         answers = {str(name): answer for family in FAMILY_KEYS for name, answer in prediction.get(family, {}).items()}
         statuses = {name: answer["status"] for name, answer in answers.items()}
         defects = {

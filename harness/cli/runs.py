@@ -17,7 +17,7 @@ from kafka_chaos.verification.inputs.documents.reading import parsed_yaml
 UNVERIFIED = "not verified"
 
 
-class Run(RunFiles):
+class RunOnDisk(RunFiles):
     """A run directory, verified or not."""
 
     @property
@@ -43,7 +43,7 @@ class Run(RunFiles):
         }
 
 
-def read_run(path: Path) -> Run:
+def read_run(path: Path) -> RunOnDisk:
     """The run directory `path`; raises `UsageFailure` if it is no run directory, or if its files can't be used."""
     if path.name == LATEST and not path.exists():
         # The run that the link points to was removed: the latest run that is left takes its place.
@@ -58,10 +58,10 @@ def read_run(path: Path) -> Run:
     experiment: Mapping[str, Any] = {}
     with suppress(OSError, ValueError):  # without the file, only the experiment's name and the start are unknown
         experiment = as_dict(parsed_yaml((path / EXPERIMENT_FILE).read_bytes()))
-    return Run(path=resolved, verdict=verdict, lanes=lanes, judged=judged, experiment=experiment)
+    return RunOnDisk(path=resolved, verdict=verdict, lanes=lanes, judged=judged, experiment=experiment)
 
 
-def runs_below(root: Path) -> list[Run]:
+def runs_below(root: Path) -> list[RunOnDisk]:
     """The run directories in `root`, the latest first, as run ids begin with the time; unreadable ones are left out."""
     folders = sorted(root.iterdir(), reverse=True) if root.is_dir() else []
     runs = []

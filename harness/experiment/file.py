@@ -34,12 +34,12 @@ def load_experiment(path: Path, *, overrides: Mapping[str, Any] | None = None) -
 def experiment_values(path: Path) -> dict[Any, Any]:
     """The keys of an experiment file as they are written, once checked. Raises `UsageFailure`."""
     load_experiment(path)
-    return document_of(text_of(path), str(path), _EXPERIMENT)[1]
+    return parse_document(text_of(path), str(path), _EXPERIMENT)[1]
 
 
 def parse_experiment(text: str, source: str, *, overrides: Mapping[str, Any] | None = None) -> Experiment:
     """The experiment that a YAML text describes; messages name `source` as the file."""
-    document, values = document_of(text, source, _EXPERIMENT)
+    document, values = parse_document(text, source, _EXPERIMENT)
     if isinstance(values.get("services"), dict):
         line = line_of(document, ("services",))
         writes = f"`kafka-chaos nodes compose {source}` writes the file of nodes for `run --attach`"
@@ -105,9 +105,9 @@ def one_line(text: str) -> str:
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
-def model_of(path: Path, kind: type[M], expected: str) -> M:
-    """The pydantic model of a YAML file, named `expected` in messages. Raises `UsageFailure` with file and line."""
-    document, values = document_of(text_of(path), str(path), expected)
+def load_yaml(path: Path, kind: type[M], expected: str) -> M:
+    """Read a YAML file as a pydantic `kind`; raises `UsageFailure` with file and line. `expected`: as in messages."""
+    document, values = parse_document(text_of(path), str(path), expected)
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -117,10 +117,10 @@ def model_of(path: Path, kind: type[M], expected: str) -> M:
         raise UsageFailure("\n".join(map(one_line, lines))) from None
 
 
-def document_of(text: str, source: str, expected: str) -> tuple[CommentedMap, dict[Any, Any]]:
-    """The YAML document with the positions of its keys, and the same as plain values.
+def parse_document(text: str, source: str, expected: str) -> tuple[CommentedMap, dict[Any, Any]]:
+    """A YAML text as a document with the positions of its keys, and as plain values.
 
-    Raises `UsageFailure` that names `source` and the line. `expected`: what the document should be: `an experiment`.
+    Raises `UsageFailure` that names `source` and the line. `expected`: what the text should be: `an experiment`.
     """
     try:
         with warnings.catch_warnings():

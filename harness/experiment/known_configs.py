@@ -27,7 +27,7 @@ _REMOVAL_CONFIGS = {
 Configs = Mapping[str, object]
 
 
-def cleanup_of(configs: Configs) -> str | None:
+def cleanup_policy_of(configs: Configs) -> str | None:
     """The lane's `cleanup_policy` for a topic with these configs; None if they keep all records during a run."""
     retention_ms, retention_bytes = _number(configs, "retention.ms", -1), _number(configs, "retention.bytes", -1)
     retains_all = (retention_ms < 0 or retention_ms >= SHORTEST_RETENTION_MS) and retention_bytes < 0
@@ -43,7 +43,7 @@ def _removal_configs(broker: Configs) -> dict[str, object]:
 def _sole_size_limit(topic: Configs, brokers: Sequence[Configs]) -> int | None:
     """The topic's `retention.bytes`, if it limits the size and nothing else lets records be removed during a run."""
     size = _number(topic, "retention.bytes", -1)
-    policies = [cleanup_of({**_removal_configs(broker), **topic, "retention.bytes": -1}) for broker in brokers]
+    policies = [cleanup_policy_of({**_removal_configs(broker), **topic, "retention.bytes": -1}) for broker in brokers]
     return size if size >= 0 and not any(policies) else None
 
 
@@ -112,7 +112,7 @@ def refused_broker_keys(cluster: ClusterLayout, lane: Lane) -> Iterator[tuple[st
     """The brokers' keys whose values no prediction for the lane covers, each with a message."""
     for configs in brokers_configs(cluster):
         yield from refused_keys("broker", configs, lane, with_recovery=True)
-        if lane.cleanup_policy is None and (policy := cleanup_of(_removal_configs(configs))) is not None:
+        if lane.cleanup_policy is None and (policy := cleanup_policy_of(_removal_configs(configs))) is not None:
             message = f"brokers may remove records of lane {lane.lane} during the run"
             key = next(key for key in _REMOVAL_CONFIGS if key in configs)
             yield key, f"{message}: the lane needs cleanup_policy: {policy}"

@@ -22,7 +22,7 @@ from kafka_chaos.contract.lane.share import Share, share_group_of
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, OWN, parse_client
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
-from kafka_chaos.harness.experiment.known_configs import cleanup_of, lane_settings
+from kafka_chaos.harness.experiment.known_configs import cleanup_policy_of, lane_settings
 from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.experiment.values import LaneName, Name, Seconds, Spec, declared, read_as
 
@@ -235,7 +235,7 @@ def _with_implied(lane: dict[str, Any]) -> dict[str, Any]:
     configs = lane.get("topic_configs")
     if lane.get("cleanup_policy") is None and isinstance(configs, dict):
         try:
-            lane["cleanup_policy"] = cleanup_of(configs)
+            lane["cleanup_policy"] = cleanup_policy_of(configs)
         except UsageFailure as failure:
             raise ValueError(str(failure)) from None
     if isinstance(group, dict):

@@ -47,12 +47,12 @@ class PlannedFault:
     def at(self, seconds: float) -> PlannedFault:
         """The same fault, injected `seconds` after the load began."""
         __tracebackhide__ = True
-        return replace(self, start=_seconds("at", seconds, at_least=0))
+        return replace(self, start=_checked_seconds("at", seconds, at_least=0))
 
     def lasting(self, seconds: float) -> PlannedFault:
         """The same fault, healed `seconds` after its injection; without this, it is healed when the load ends."""
         __tracebackhide__ = True
-        return replace(self, length=_seconds("lasting", seconds, at_least=0))
+        return replace(self, length=_checked_seconds("lasting", seconds, at_least=0))
 
     def entry(self, load: Load) -> dict[str, Any]:
         """The fault's entry in an experiment's schedule under this load. Raises `ValueError` if no time was set."""
@@ -94,9 +94,9 @@ class Load:
     def __post_init__(self) -> None:
         __tracebackhide__ = True
         _require_whole("rate", self.rate, at_least=1)
-        _seconds("seconds", self.seconds, at_least=0.001)
+        _checked_seconds("seconds", self.seconds, at_least=0.001)
         _require_whole("record_size", self.record_size, at_least=20)
-        _seconds("settle_timeout", self.settle_timeout, at_least=0)
+        _checked_seconds("settle_timeout", self.settle_timeout, at_least=0)
 
     def entry(self) -> dict[str, Any]:
         """The key `workload` of an experiment."""
@@ -153,7 +153,7 @@ _KEYWORDS = (Parameter(key, Parameter.KEYWORD_ONLY, default=None) for key in LAN
 lane.__signature__ = Signature([Parameter("name", Parameter.POSITIONAL_OR_KEYWORD), *_KEYWORDS])  # type: ignore[attr-defined]
 
 
-def _seconds(name: str, value: object, *, at_least: float) -> float:
+def _checked_seconds(name: str, value: object, *, at_least: float) -> float:
     __tracebackhide__ = True
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= at_least:
         raise ValueError(f"{name}: {value!r} is not valid: expected seconds, at least {at_least:g}")

@@ -33,7 +33,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient, ask_each
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.event_bus import Listener
-from kafka_chaos.harness.experiment.known_configs import TOMBSTONES, UNCLEAN, cleanup_of, refused_keys
+from kafka_chaos.harness.experiment.known_configs import TOMBSTONES, UNCLEAN, cleanup_policy_of, refused_keys
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, PhaseSpec
 from kafka_chaos.harness.identity import IdentityCodec
@@ -300,7 +300,7 @@ def _compared(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object
     tells_cleanup = {"cleanup.policy", "retention.ms", "retention.bytes"} <= configs.keys()
     yield "min_insync_replicas", lane.min_insync_replicas, _UNTOLD if minimum is None else int(minimum)
     yield "unclean_leader_election", lane.unclean_leader_election, _UNTOLD if unclean is None else unclean == "true"
-    yield "cleanup_policy", lane.cleanup_policy, cleanup_of(configs) if tells_cleanup else _UNTOLD
+    yield "cleanup_policy", lane.cleanup_policy, cleanup_policy_of(configs) if tells_cleanup else _UNTOLD
     if has_compaction(lane.cleanup_policy):
         wanted = str(lane.topic_configs.get(TOMBSTONES, DAY_MS))
         yield "topic_configs", f"{TOMBSTONES}={wanted}", f"{TOMBSTONES}={configs.get(TOMBSTONES, wanted)}"

@@ -162,7 +162,7 @@ class Run:
         self.say("predicting what each lane may lose or duplicate")
         for number, (phase, _, lane) in enumerate(lanes):
             progress(number, len(lanes), lane.lane)
-            self._predictions[lane.lane] = predicted(phase, lane)
+            self._predictions[lane.lane] = prediction_of(phase, lane)
         self.directory.write_predictions(self._predictions)
 
     def _verify(self) -> RunVerdict:
@@ -196,7 +196,7 @@ class Run:
         return verdict
 
 
-def predicted(phase: PhaseSpec, lane: Lane) -> dict[str, Any]:
+def prediction_of(phase: PhaseSpec, lane: Lane) -> dict[str, Any]:
     """The prediction for a lane of this phase: its entry of prediction.json."""
     lockstep = phase.lockstep_steps()
     if lockstep is not None:

@@ -23,7 +23,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.containers.labels import owner_is_alive
 from kafka_chaos.harness.event_bus import EventBus, Listener
-from kafka_chaos.harness.standing.notes import StandingCluster, find_cluster, log_of, run_id_of, standing_clusters
+from kafka_chaos.harness.standing.notes import StandingCluster, find_cluster, log_path, run_id_of, standing_clusters
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
@@ -58,7 +58,7 @@ def cluster_command() -> None:
 def up_command(name: str, disks: bool, clocks: bool, like: Path | None, **keys: Any) -> None:
     """Start a cluster of this NAME, and leave it running."""
     from kafka_chaos.harness.cluster.containers.versions import known_version
-    from kafka_chaos.harness.standing.keeper import layout
+    from kafka_chaos.harness.standing.keeper import layout_for
 
     if not _NAME.fullmatch(name):
         raise UsageFailure(f"{name}: expected a name of lower-case letters, digits and '-', of 31 characters at most")
@@ -75,7 +75,7 @@ def up_command(name: str, disks: bool, clocks: bool, like: Path | None, **keys: 
         needed: ClusterLayout = experiment.layout
         spec = {**experiment.cluster.model_dump(mode="json"), "links": needed.links, **spec}
         disks, clocks = disks or bool(needed.disk_mib), clocks or needed.clocks
-    cluster_layout = layout(spec, disks=disks, clocks=clocks)
+    cluster_layout = layout_for(spec, disks=disks, clocks=clocks)
     python_path = os.environ.get("PYTHONPATH", "")
     _start(name, {"spec": spec, "disks": disks, "clocks": clocks, "python_path": python_path}, cluster_layout)
     _show(find_cluster(name))
@@ -90,7 +90,7 @@ def _start(name: str, arguments: dict[str, Any], layout: ClusterLayout) -> None:
 
     # A cluster of this name may have died and left containers.
     remove_run(docker_client(), run_id_of(name))
-    log = log_of(name)
+    log = log_path(name)
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with Waiting() as waiting:
         for version in (layout.version, *layout.versions):
@@ -154,7 +154,7 @@ def break_command(kind: str, target: str, keys: tuple[str, ...], name: str | Non
 
     Exit code: 0 if it is proven that the fault took effect, else 2.
     """
-    from kafka_chaos.harness.experiment.file import document_of
+    from kafka_chaos.harness.experiment.file import parse_document
     from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 
     cluster = find_cluster(name)
@@ -163,7 +163,7 @@ def break_command(kind: str, target: str, keys: tuple[str, ...], name: str | Non
             raise UsageFailure(f"{pair}: expected KEY=VALUE")
     # The pairs are read as YAML, so that values have the types that they have in experiment files.
     text = "\n".join(pair.replace("=", ": ", 1) for pair in keys)
-    _, parameters = document_of(text or "{}", "keys", "a fault")
+    _, parameters = parse_document(text or "{}", "keys", "a fault")
     with TerminalListener(console(), doing=f"breaking: {kind} {target}") as listener:
         proven = cluster.ask("break", listener, fault=kind, target=target, keys=parameters)
     sys.exit(ExitCode.CONFORMS if proven else ExitCode.UNKNOWN)

@@ -156,7 +156,7 @@ class Keeper:
         )
 
 
-def layout(spec: Mapping[str, Any], *, disks: bool, clocks: bool) -> ClusterLayout:
+def layout_for(spec: Mapping[str, Any], *, disks: bool, clocks: bool) -> ClusterLayout:
     """The layout that `spec`, an experiment's `cluster`, asks for, with `disks` and `clocks`. Raises `UsageFailure`."""
     try:
         cluster = ClusterSpec(**spec)
@@ -166,12 +166,12 @@ def layout(spec: Mapping[str, Any], *, disks: bool, clocks: bool) -> ClusterLayo
     return replace(cluster.as_layout(), disk_mib=USUAL_DISK_MIB if disks else 0, clocks=clocks)
 
 
-def keep(name: str, spec: Mapping[str, Any], disks: bool, clocks: bool, python_path: str = "") -> int:
+def start_and_serve(name: str, spec: Mapping[str, Any], disks: bool, clocks: bool, python_path: str = "") -> int:
     """Start the cluster and serve until SIGTERM. `python_path`: the user's PYTHONPATH."""
     # With this process's own PYTHONPATH, clients that are the user's commands would import other modules.
     os.environ["PYTHONPATH"] = python_path
     run_id = run_id_of(name)
-    with Cluster(layout(spec, disks=disks, clocks=clocks), run_id=run_id) as cluster:
+    with Cluster(layout_for(spec, disks=disks, clocks=clocks), run_id=run_id) as cluster:
         folder = SecretFolder(run_id)
         configs = {"bootstrap.servers": cluster.bootstrap_servers, **cluster.client_configs}
         note = StandingCluster(
@@ -203,11 +203,11 @@ def keep(name: str, spec: Mapping[str, Any], disks: bool, clocks: bool, python_p
 
 
 def main() -> None:
-    """`python -m kafka_chaos.harness.standing.keeper NAME ARGUMENTS`: the other arguments of `keep`, as JSON."""
+    """`python -m kafka_chaos.harness.standing.keeper NAME ARGUMENTS`: `start_and_serve`, with arguments as JSON."""
     # Commands interrupt a job by SIGINT, which would be ignored if `cluster up` was a background job of a script.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     end_on_signals()
-    run_and_exit(lambda: keep(sys.argv[1], **json.loads(sys.argv[2])))
+    run_and_exit(lambda: start_and_serve(sys.argv[1], **json.loads(sys.argv[2])))
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ class StandingCluster:
         except (EOFError, OSError) as error:
             raise EnvironmentFailure(
                 f"the process that keeps the cluster {self.name} has ended; its last words are in "
-                f"{log_of(self.name)}, and `kafka-chaos clean` removes what it left"
+                f"{log_path(self.name)}, and `kafka-chaos clean` removes what it left"
             ) from error
         if isinstance(answer, KafkaChaosError):
             raise answer
@@ -100,7 +100,7 @@ def run_id_of(name: str) -> str:
     return f"cluster-{name}"
 
 
-def log_of(name: str) -> Path:
+def log_path(name: str) -> Path:
     """The log of the cluster's process."""
     return journal_folder(_JOURNAL_KIND) / f"{name}.log"
 

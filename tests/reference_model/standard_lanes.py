@@ -16,7 +16,7 @@ from typing import Any
 
 from kafka_chaos.contract.command.files import text_of
 from kafka_chaos.contract.lane.families import FAMILY_KEYS
-from kafka_chaos.harness.experiment.file import document_of, experiment_of
+from kafka_chaos.harness.experiment.file import experiment_of, parse_document
 from kafka_chaos.harness.experiment.specs import with_phases
 from kafka_chaos.reference_model import Lane, Lockstep, predict
 from kafka_chaos.reference_model.compare import FAULT_SETS, LANES
@@ -75,7 +75,7 @@ def of_experiments() -> Iterator[tuple[str, Lane, Lockstep | None]]:
         for path in (EXPERIMENTS / name).rglob("*.yaml")
     }
     for path in sorted({*EXPERIMENTS.rglob("*.yaml")} - elsewhere):
-        values = document_of(text_of(path), str(path), "an experiment")[1]
+        values = parse_document(text_of(path), str(path), "an experiment")[1]
         experiment = experiment_of(values, str(path))
         written = with_phases(values)["phases"]
         for phase, keys in zip(experiment.phases, written, strict=True):

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.command.errors import ExitCode, UsageFailure
 from kafka_chaos.harness.cli.known_command import KNOWN, Comparison, compare_sides, known_command, known_defects
-from kafka_chaos.harness.cli.plan_command import planned
+from kafka_chaos.harness.cli.plan_command import plan_of
 from kafka_chaos.harness.experiment.file import load_experiment, parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run.run import RunResult
@@ -188,7 +188,7 @@ def test_the_table_has_every_file_within_120_columns() -> None:
 def test_both_sides_of_every_file_can_be_planned(path: Path) -> None:
     run, asked = runs({}, {})
     compare_sides(path, run)
-    assert all(planned(experiment)["phases"] for experiment in asked)
+    assert all(plan_of(experiment)["phases"] for experiment in asked)
     assert load_experiment(path).name == path.stem
 
 
