@@ -95,7 +95,7 @@ class BreakJournal:
 
 
 def heal_abandoned() -> list[str]:
-    """Heal what dead runs left broken, in each run the latest first; returns the names of the commands that succeeded.
+    """Heal what dead runs left broken, the latest fault of a run first; returns the names of commands that succeeded.
 
     Every command is tried. Then the first `ClusterFailure` is raised; the journals of runs with a failure stay.
     """

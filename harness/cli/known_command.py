@@ -140,7 +140,7 @@ def known_defects(folder: Path = KNOWN) -> dict[str, tuple[Path, DefectSpec]]:
 def compare_sides(path: Path, run: Callable[[Experiment], RunResult]) -> Comparison:
     """Run the experiment of a defect, and compare its sides.
 
-    If the head names the control's cluster, it has a second run. Else, the lanes that the head omits are the control.
+    If the head names the control's cluster, the control is a second run; else it is the other lanes of the run.
     """
     from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
 

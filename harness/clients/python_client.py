@@ -291,7 +291,7 @@ class ConfluentKafka(Library):
 
     def make_consumer(self) -> None:
         own = {"group.id": self._begin["client_id"], "auto.offset.reset": "error", "enable.partition.eof": True}
-        self._ends: dict[int, int] = {}  # By partition that was read to its end: the next offset.
+        self._ends: dict[int, int] = {}  # The next offset of each partition that was read to its end.
         self._client = self.library.Consumer(self._configs(self._settings("consumer", **own)))
         self._assign_all()
 

@@ -106,7 +106,7 @@ def one_line(text: str) -> str:
 
 
 def load_yaml(path: Path, kind: type[M], expected: str) -> M:
-    """Read a YAML file as a pydantic `kind`; raises `UsageFailure` with file and line. `expected`: as in messages."""
+    """Read a YAML file as a pydantic `kind`, which messages call `expected`; raises `UsageFailure` with the line."""
     document, values = parse_document(text_of(path), str(path), expected)
     try:
         return kind.model_validate(values)

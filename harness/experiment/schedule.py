@@ -172,7 +172,7 @@ class GenerateSpec(Spec):
         return {cluster: self.weights.get(cluster, 1.0) for cluster in self.clusters}
 
     def limited_to(self, cluster: Any) -> Self:
-        """These bounds, without the kinds of faults that a cluster with these keys can't have.
+        """These bounds, without the kinds of faults that a cluster can't have. `cluster`: the experiment's key.
 
         Raises `ValueError` if no kind is left.
         """

@@ -50,7 +50,7 @@ LaneName = Annotated[str, AfterValidator(_checked_lane_name)]
 
 
 class Spec(BaseModel):
-    """The base of mappings in an experiment: it refuses unknown keys, and texts for numbers other than `Seconds`."""
+    """The base of mappings in an experiment: it refuses unknown keys, and texts as numbers, except `Seconds`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -248,7 +248,7 @@ def _refuse_changes(experiment: Experiment, cluster: ClusterAccess) -> None:
 def _check_topics(experiment: Experiment, cluster: ClusterAccess, admin: ClusterAdmin) -> list[str]:
     """Compare every lane with its topic: a prediction for other settings would be wrong.
 
-    Returns the settings that predictions depend on but the cluster does not tell: brokers other than Kafka's may not.
+    Returns the settings that predictions depend on, but that the cluster, if it is not Apache Kafka, does not tell.
     """
     try:
         wait_until(admin.live_brokers, "the cluster to answer", timeout=_ANSWER_TIMEOUT)

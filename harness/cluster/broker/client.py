@@ -228,7 +228,7 @@ class BrokerClient:
     def fetch(
         self, topic: str, partition: int = 0, *, offset: int = 0, leader_epoch: int = -1, version: int = FETCH_VERSION
     ) -> FetchAnswer:
-        """Fetch as a consumer, without waiting; `leader_epoch`: the epoch that the consumer knows, −1 for none."""
+        """Fetch as a consumer, in this `version` or the broker's; `leader_epoch`: the epoch that is known, or −1."""
         known_version = self._version(wire.FetchRequest, version)
         # A follower of an old version answers a fetch only if a debugging consumer sends it.
         debugging = known_version <= LEADER_FETCH_VERSION < version

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _FREEZE_AGAIN = ("unable to freeze", "is already paused")
 """The refusals after which `freeze` tries again."""
-_ALREADY_THAWED = "not paused"
+_ALREADY_THAWED = "not paused"  # in the refusal of a thaw
 _NOT_FOUND = 404
 
 ANSWERS_WITHIN = 10
@@ -38,7 +38,7 @@ MEMORY_OF_THE_HARNESS = 1_500 * 2**20
 """Bytes for the harness, ZooKeeper and Spark's local session."""
 CANNOT_EXECUTE = 126
 """The exit code with which shells report that a command can't be executed."""
-_NOT_RUNNING = ("is not running", "is paused", "non running container")
+_NOT_RUNNING = ("is not running", "is paused", "non running container")  # in the refusal of a command
 
 
 @cache

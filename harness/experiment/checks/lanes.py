@@ -84,7 +84,7 @@ def _check_created_late(phase: PhaseSpec, lane: lane_specs.LaneSpec, at: float) 
     """Refusals of `created_at` if something needs the topic earlier, or a fault is over before the topic exists."""
     loops = {other.lane: other.loop.source for other in phase.lanes if other.loop is not None}
     if phase.steps is not None or at >= phase.workload.duration:
-        yield ("created_at",), f"expected timed faults and less than their load of {phase.workload.duration:g} s"
+        yield ("created_at",), f"expected no steps, and less time than the load of {phase.workload.duration:g} s"
     if lane.lane in loops or lane.lane in loops.values():
         yield ("created_at",), "expected a lane that is no loop, and that no loop reads"
     for fault in (fault for fault in phase.faults if fault.at < at):

@@ -54,7 +54,7 @@ REFUSALS = [
     ("acks: 1", "acks: 1\n    lives: {generate: {lasts: [3, 1]}}", "lanes[0].lives.generate.lasts", "longer than", 7),
     ("acks: 1", "lives: [{at: 1, role: consumer}]\n    transactional: {}", "lanes[0].lives", "and who reads", 6),
     ("acks: 1", "lives: [{at: 1}]\n    transactional: {}", "lanes[0].lives", "without trans", 6),
-    ("acks: 1", "acks: 1\n    created_at: 30", "lanes[0].created_at", "less than their load of 30 s", 7),
+    ("acks: 1", "acks: 1\n    created_at: 30", "lanes[0].created_at", "less time than the load of 30 s", 7),
     ("acks: 1", "acks: 1\n    created_at: 3", "lanes[0].created_at", "kill on leader(one) concerns the topic", 7),
     ("idempotence: true", "created_at: 9", "lanes[1].created_at", "kill is over before 9 s", 10),
     ("idempotence: true", "loop: {source: one}\n    created_at: 1", "lanes[1].created_at", "that is no loop", 11),

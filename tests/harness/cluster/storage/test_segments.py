@@ -88,7 +88,8 @@ def test_messages_of_formats_before_v2_are_read_without_epoch_and_producer(magic
     assert segment.next_offset == 3
     found = [
         (record.offset, record.key, record.value, record.leader_epoch, record.producer_id)
-        for record in segments.records_of(segment.batches)
+        for batch in segment.batches
+        for record in batch.records()
     ]
     assert found == [(index, b"key", b"value" * 10, -1, -1) for index in range(3)]
 
