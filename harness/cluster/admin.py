@@ -76,7 +76,7 @@ class ClusterAdmin:
         self._client = new_client(AdminClient, self._settings)
 
     def by_topic_names(self) -> Self:
-        """The same client, but it takes each name as a topic's: a lane with another topic may have the same name."""
+        """A copy of this client that takes every name as a topic's, even if a lane has that name and another topic."""
         client = copy(self)
         client._topics = {}
         return client
