@@ -1,4 +1,4 @@
-"""Campaigns: many runs, one after the other, within one budget, and kept in one record.
+"""Campaigns: many runs, one after the other, within one budget. One file, the record of runs, lists them all.
 
 `nightly`, `atlas`, `hunt` and `shrink` differ only in which run comes next. So there is one loop (`loop.py`) and four
 policies. A policy is a generator: it yields an attempt, gets the attempt's outcome, and ends when it has no further

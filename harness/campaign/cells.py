@@ -29,7 +29,7 @@ _Z = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True)
-class Share:
+class ShareOfRuns:
     """The share of runs that found an anomaly. `counts`: the number of findings in each run that judged the anomaly."""
 
     counts: Sequence[int]
@@ -40,7 +40,7 @@ class Share:
         return cls([run.found.get(anomaly, 0) for run in runs if anomaly not in run.not_judged])
 
     @property
-    def runs(self) -> int:
+    def run_count(self) -> int:
         """How many runs judged the anomaly."""
         return len(self.counts)
 
@@ -57,7 +57,7 @@ class Share:
     @property
     def interval(self) -> tuple[float, float]:
         """The 95 % Wilson score interval of the share of runs (E. B. Wilson, 1927); (0, 1) without any run."""
-        hits, runs = self.hits, self.runs
+        hits, runs = self.hits, self.run_count
         if runs == 0:
             return 0.0, 1.0
         share, square = hits / runs, _Z * _Z
@@ -68,9 +68,9 @@ class Share:
 
     def __str__(self) -> str:
         low, high = self.interval
-        if not self.runs:
+        if not self.run_count:
             return "not judged"
-        shown = f"in {self.hits} of {self.runs}" if self.hits else f"in none of {self.runs}"
+        shown = f"in {self.hits} of {self.run_count}" if self.hits else f"in none of {self.run_count}"
         return f"{shown} ({low:.0%} – {high:.0%}){f', up to {self.most:,}' if self.hits else ''}"
 
 
@@ -99,11 +99,11 @@ class CellSummary:
         return max(self.runs, key=lambda run: (run.verdict == self.verdict, sum(run.found.values())))
 
     @property
-    def shares(self) -> Mapping[str, Share]:
+    def shares(self) -> Mapping[str, ShareOfRuns]:
         """The shares of runs with each anomaly, by the names of `COLUMNS`, and of other anomalies that a run showed."""
         others = {name for run in self.runs for name in run.found} - set(COLUMNS.values())
         names = {**COLUMNS, **{name: name for name in sorted(others)}}
-        return {name: Share.from_runs(self.runs, anomaly) for name, anomaly in names.items()}
+        return {name: ShareOfRuns.from_runs(self.runs, anomaly) for name, anomaly in names.items()}
 
     @property
     def gaps(self) -> tuple[float, float, float] | None:
@@ -125,7 +125,7 @@ class CellSummary:
                 {
                     "anomaly": name,
                     "hits": share.hits,
-                    "runs": share.runs,
+                    "runs": share.run_count,
                     **dict(zip(("low", "high"), share.interval, strict=True)),
                 }
                 for name, share in self.shares.items()

@@ -17,7 +17,7 @@ from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.harness.campaign.cells import Share
+from kafka_chaos.harness.campaign.cells import ShareOfRuns
 from kafka_chaos.harness.campaign.loop import Attempt, Budget, Outcome, Policy, RunExperiment, follow
 from kafka_chaos.harness.campaign.record import append, lane_runs_of
 from kafka_chaos.harness.event_bus import Listener
@@ -163,8 +163,8 @@ class CountedCampaign:
 def _anomaly_entry(judged: Sequence[tuple[Status, int]]) -> dict[str, Any]:
     """An anomaly in summary.json, from its status and count in each run that judged it: how many runs judged and found
     it, how many records it concerned, and the 95 % interval (`low` to `high`) of the share of runs that found it."""
-    share = Share([count for _, count in judged])
+    share = ShareOfRuns([count for _, count in judged])
     low, high = (round(bound, 4) for bound in share.interval)
     status = max((status for status, _ in judged), key=list(Status).index)
     records = sum(share.counts)
-    return {"status": status, "runs": share.runs, "hits": share.hits, "records": records, "low": low, "high": high}
+    return {"status": status, "runs": share.run_count, "hits": share.hits, "records": records, "low": low, "high": high}

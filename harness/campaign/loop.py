@@ -53,7 +53,7 @@ class Budget:
     minutes: float
     runs: int | None = None
     clock: Callable[[], float] = time.monotonic
-    made: int = 0
+    made: int = 0  # the attempts so far
     longest: dict[str, float] = field(default_factory=dict)
     """The seconds of the longest attempt of each name."""
 

@@ -39,7 +39,7 @@ class Narrowing:
     """Shrinks the run in `run_dir` to the result: the smallest experiment that shows the run's finding.
 
     The directories of all further runs are in `root`. `confirm`: how often the whole schedule has to show the finding
-    first. `repeats`: how often the result is run.
+    first. `repeats`: how often the result is run. `schedule`: the faults of the result, once it is found.
     """
 
     run_dir: Path
@@ -55,8 +55,8 @@ class Narrowing:
     controls: Mapping[str, str] = field(default_factory=dict)
     """By the name of a control lane, how it differs from the finding's lane."""
     hits: Counter[str] = field(default_factory=Counter)
-    """By lane, the number of the result's `runs` in which that lane showed the anomaly."""
-    runs: int = 0
+    """By lane, the number of the result's runs (`run_count`) in which that lane showed the anomaly."""
+    run_count: int = 0
     """How often the result was run."""
     tried: list[tuple[Path, bool]] = field(default_factory=list)
     """All runs' directories, with whether they showed the finding."""
@@ -114,11 +114,11 @@ class Narrowing:
     @property
     def nearest(self) -> str | None:
         """The first control that did not show the finding in any run."""
-        return next((name for name in self.controls if not self.hits[name]), None) if self.runs else None
+        return next((name for name in self.controls if not self.hits[name]), None) if self.run_count else None
 
     def described(self, lane: str) -> str:
         """How often a lane showed the finding, in words."""
-        return f"{self.hits[lane]} of {counted(self.runs, 'run')}"
+        return f"{self.hits[lane]} of {counted(self.run_count, 'run')}"
 
     def experiment(self, schedule: Schedule, *, faultless: bool = False) -> dict[str, Any]:
         """The experiment with this schedule alone: no other phase, no idle time before and after the faults.
@@ -206,7 +206,7 @@ class Narrowing:
         self.controls = controls
         for _ in range(self.repeats):
             shown = yield from self._run(self.experiment(self.schedule), is_due=True)
-            self.runs += 1
+            self.run_count += 1
             self.hits.update(shown)
             if self.finding.lane in shown:
                 self.shown_by = self.tried[-1][0]

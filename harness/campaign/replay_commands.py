@@ -128,7 +128,7 @@ def shrink_command(
             "finding": str(finding),
             "schedule": list(narrowing.schedule),
             "shown": hits,
-            "runs": narrowing.runs,
+            "runs": narrowing.run_count,
             "controls": {change: narrowing.hits[name] for name, change in narrowing.controls.items()},
             "file": str(into),
             "draft": str(draft),

@@ -68,7 +68,7 @@ def test_one_lane_is_left_and_controls_differ_in_one_setting(tmp_path: Path, clu
     assert {what: one.hits[name] for name, what in one.controls.items()} == {
         "one request in flight": 4, "the client's own configs": 0, "no idempotence": 0,
     }  # fmt: skip
-    assert (one.hits["fast"], one.runs) == (4, 4)
+    assert (one.hits["fast"], one.run_count) == (4, 4)
     # All odds are of the same runs, with as much load as the one without faults.
     compared, quiet = cluster.runs[-5:-1], cluster.runs[-1]
     assert {tuple(lane.lane for lane in run.phases[0].lanes) for run in compared} == {
