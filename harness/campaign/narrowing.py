@@ -53,9 +53,9 @@ class Narrowing:
     listeners: Sequence[Listener] = ()
     schedule: Schedule = ()
     controls: Mapping[str, str] = field(default_factory=dict)
-    """By the name of a control lane, how it differs from the finding's lane."""
+    """How each control lane, by its name, differs from the finding's lane."""
     hits: Counter[str] = field(default_factory=Counter)
-    """By lane, the number of the result's runs (`run_count`) in which that lane showed the anomaly."""
+    """In how many of the result's runs (`run_count`) each lane showed the anomaly."""
     run_count: int = 0
     """How often the result was run."""
     tried: list[tuple[Path, bool]] = field(default_factory=list)
@@ -214,7 +214,7 @@ class Narrowing:
         self.faultless = self.tried[-1]
 
     def _lines(self) -> Iterator[tuple[str, list[str]]]:
-        """By log, the lines that the run without faults did not log, each once; without logs of controls' clients."""
+        """For each log, the lines that the run without faults did not log, each once; no logs of controls' clients."""
         usual = {line for lines in lines_of(self.faultless[0]).values() for line in lines} if self.faultless else set()
         for name, lines in lines_of(self.shown_by or self.run_dir).items():
             new = [line for normalised, line in lines.items() if normalised not in usual]

@@ -100,7 +100,7 @@ class LaneRun:
     """A line of the record: a lane of a run with its settings, and what it showed.
 
     `client`, `cluster`, `settings`, `faults`: as in `Cell`. `declared`: the faults that the prediction assumed.
-    `records`: how many were sent. `found`: by anomaly, the number of cases. `predicted`: the anomalies that were
+    `records`: how many were sent. `found`: the number of cases of each anomaly. `predicted`: the anomalies that were
     permitted or required. `not_judged`: the anomalies that could not be judged. `gap_s`: the longest time in seconds
     without an acknowledgement, None if unknown. `report`: the path of the run's report.
     """
@@ -195,7 +195,7 @@ WITH acknowledged AS (
 )
 SELECT lane, round(coalesce(max(gap), 0) / 1e9, 3)::DOUBLE AS seconds FROM acknowledged GROUP BY lane
 """
-"""By lane, the longest time in seconds between successive acknowledgements."""
+"""For each lane, the longest time in seconds between successive acknowledgements."""
 
 
 def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:

@@ -29,9 +29,9 @@ _OUTPUT_CHARACTERS, _NEWEST_VERSIONS = 2_000, 3  # The most that a message quote
 _ANSWER_TIMEOUT_S = 45  # For a registry's answer: Maven itself takes some 20 s.
 _MANAGERS = package_toml(__package__, "managers.toml")
 _PACKAGE_OF: Mapping[str, str] = _MANAGERS.pop("programs")
-"""By program, what to install."""
+"""What to install for each program."""
 _OUTSIDE_PATH = {"go": "/usr/local/go/bin"}
-"""By program, the folder that its installer uses, which may not be in PATH."""
+"""The folder that each program's installer uses, which may not be in PATH."""
 _SHARE_SOURCE = "Sharer.java"
 """The source file of the Java adapter that compiles only with a library that has share consumers."""
 

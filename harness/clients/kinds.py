@@ -28,7 +28,7 @@ TRANSACTIONAL, MEMBER, LOOP = "transactional producer", "member of a group", "lo
 SHARER = "member of a share group"
 _COMMON_ROLES = ("producer", "idempotent producer", "consumer", TRANSACTIONAL)
 ROLES: Mapping[str, str] = {"transactional": TRANSACTIONAL, "group": MEMBER, "loop": LOOP, "share": SHARER}
-"""By key of a lane, the role that the client of a lane with this key needs."""
+"""For each of these keys of a lane: the role that the lane's client needs if the lane has the key."""
 
 Say = Callable[[str], None]  # tells the user what happens
 Secured = Callable[[Mapping[str, str]], Mapping[str, str]]  # from librdkafka's keys to a client's own keys
@@ -152,7 +152,7 @@ class OwnClient:
 
 
 def missing_programs(clients: Iterable[str]) -> dict[str, str]:
-    """What to install for each of these clients that this machine can't run, by client."""
+    """For each of these clients that this machine can't run: what to install."""
     parsed = {text: parse_client(text) for text in clients}
     missing = {text: "; ".join(client.kind.install_hints()) for text, client in parsed.items() if client is not None}
     return {text: programs for text, programs in missing.items() if programs}

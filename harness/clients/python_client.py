@@ -174,7 +174,7 @@ class Library(ABC):
 
     @abstractmethod
     def positions(self) -> Mapping[int, int | None]:
-        """By partition, the next offset to read; None if unknown. Markers and aborted records count as read."""
+        """The next offset to read of each partition; None if unknown. Markers and aborted records count as read."""
 
     @abstractmethod
     def read(self) -> Records:

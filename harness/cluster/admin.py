@@ -69,7 +69,7 @@ class ClusterAdmin:
             "reconnect.backoff.max.ms": 250,
             "log_level": 0,
             "error_cb": self._note_refusal,
-            # Otherwise a metadata request for a topic would create it, since brokers allow that by default.
+            # A metadata request for a topic must not create the topic, as brokers allow by default.
             "allow.auto.create.topics": False,
             **self.configs,
         }
@@ -210,7 +210,7 @@ class ClusterAdmin:
     def await_stable_end(self, topic: str, partitions: Sequence[int], *, timeout: float) -> None:
         """Wait until no transaction is open: every last stable offset is the high watermark. Raises `WaitTimeout`."""
         open_ends: dict[int, tuple[int, int]] = {}
-        """By partition with an open transaction, the last stable offset and the high watermark."""
+        """The last stable offset and the high watermark of each partition with an open transaction."""
 
         def all_ended() -> bool:
             stable = self.end_offsets(topic, partitions, committed=True)

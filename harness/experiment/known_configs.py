@@ -22,7 +22,7 @@ _REMOVAL_CONFIGS = {
     "log.retention.bytes": ("retention.bytes", -1),
     "log.cleanup.policy": ("cleanup.policy", "delete"),
 }
-"""By brokers' key that lets records be removed: the topic's key, and the default on this project's brokers."""
+"""For each key of brokers that lets records be removed: the topic's key, and the default on this project's brokers."""
 
 Configs = Mapping[str, object]
 

@@ -219,7 +219,7 @@ class LaneSpec(Spec):
         return self.topic or self.lane
 
     def replica_assignment(self, brokers: int) -> list[list[int]]:
-        """By partition, which of a number of `brokers` get its replicas at the creation, the preferred leader first."""
+        """For each partition, the ids (1 to `brokers`) of the brokers with its replicas, the preferred leader first."""
         firsts = [self.leader or partition % brokers + 1 for partition in range(self.first_partitions)]
         return [[(first + step - 1) % brokers + 1 for step in range(self.replication_factor)] for first in firsts]
 

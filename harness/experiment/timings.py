@@ -38,7 +38,7 @@ _CLIENT_KEYS = {
     "request_ms": "request.timeout.ms",
     "fetch_ms": "socket.timeout.ms",
 }
-"""By a time-out's name in timings.json: the key that sets it for a client, as librdkafka calls the key."""
+"""For each time-out's name in timings.json: the key that sets it for a client, as librdkafka calls the key."""
 _LIBRDKAFKA_KEYS = ("socket.connection.setup.timeout.ms", "socket.timeout.ms")
 """Keys that other clients lack, or understand differently."""
 _BROKER_TIMEOUTS = ("zookeeper.session.timeout.ms", "broker.session.timeout.ms", "replica.lag.time.max.ms")
@@ -59,7 +59,7 @@ def timings_document(experiment: Experiment, applications: Collection[str]) -> d
 
 
 def patience_of(lanes: Iterable[LaneSpec], cluster: ClusterLayout) -> dict[str, float]:
-    """By lane, how many seconds to wait for a consumer that reads nothing: the lane's bound of `stalled_consumer`.
+    """For each lane, how many seconds to wait for a consumer that reads nothing: its bound of `stalled_consumer`.
 
     A run that ended earlier could neither show nor exclude a stall. Lanes with a bound of more than five minutes are
     left out. So are lanes in which a read_committed consumer may wait for a transaction that hangs, or a member for its

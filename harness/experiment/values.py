@@ -63,7 +63,7 @@ class Spec(BaseModel):
 
 
 def keys_of(settings: type[Any]) -> dict[str, FieldInfo]:
-    """By name, the keys of a `Spec` or of a dataclass of `contract/`, with their types, bounds and meanings."""
+    """The keys of a `Spec` or of a dataclass of `contract/`, by name, with their types, bounds and meanings."""
     if issubclass(settings, BaseModel):
         return settings.model_fields
     types = get_type_hints(settings)

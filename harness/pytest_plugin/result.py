@@ -139,7 +139,7 @@ def _first_records(run: Path, lane: str, anomaly: str, limit: int) -> Iterator[s
 
 
 def _seconds_until_sent(run: Path, lane: str, rows: list[dict[str, Any]]) -> dict[tuple[int, int], float]:
-    """By producer id and sequence number, when each record was sent: in seconds after the lane's first record."""
+    """When each record was sent, in seconds after the lane's first record; by producer id and sequence number."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq

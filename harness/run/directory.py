@@ -44,7 +44,7 @@ class RunDirectoryWriter:
         self.write_json(LANES_FILE, lanes_document(lanes))
 
     def write_predictions(self, predictions: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write prediction.json as the contract defines it. `predictions`: by lane, each as a JSON object."""
+        """Write prediction.json as the contract defines it. `predictions`: each lane's, as a JSON object."""
         self.write_json(PREDICTION_FILE, {"format_version": FORMAT_VERSION, "lanes": predictions})
 
 
@@ -53,7 +53,7 @@ def versions(kafka_version: str) -> dict[str, str]:
     from confluent_kafka import libversion
 
     recorded = {
-        # Not by `version(…)`: it asks for the name of the distribution, which only pyproject.toml states.
+        # `version(…)` would need the name of the distribution, which only pyproject.toml states.
         "kafka_chaos": sys.modules["kafka_chaos"].__version__,
         "kafka": kafka_version,
         "confluent_kafka": version("confluent-kafka"),

@@ -176,7 +176,7 @@ class BrokerClient:
 
     @cached_property
     def _newest_versions(self) -> dict[int, int]:
-        """By API key, the newest version that this broker knows."""
+        """The newest version of each API, by its key, that this broker knows."""
         return {api.api_key: api.max_version for api in self.request(wire.ApiVersionsRequest(version=0)).api_keys}
 
     def latest_offset(self, topic: str, partition: int = 0) -> tuple[int, int]:

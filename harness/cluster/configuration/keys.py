@@ -30,7 +30,7 @@ _WHOLE_NUMBER_ENDINGS = (".ms", ".delivery.count.limit")
 
 @cache
 def keys_of_all_versions(kind: str) -> Mapping[str, Any]:
-    """By key of the `kind` (`broker` or `topic`): the first and the last version that has it, as in keys.json."""
+    """For each key of the `kind` (`broker` or `topic`): the first and the last version with it, as in keys.json."""
     return cast("Mapping[str, Any]", json.loads(package_text(__package__, "keys.json"))[kind])
 
 

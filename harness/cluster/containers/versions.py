@@ -52,7 +52,7 @@ VERSIONS = {
     number: KafkaVersion(number, tuple(entry["modes"]), entry.get("scala", "2.13"), tuple(entry.get("extra_jars", ())))
     for number, entry in package_toml(__package__, "versions.toml").items()
 }
-"""By number, the newest first."""
+"""The supported versions by number, the newest first."""
 
 
 def usual_version(mode: str) -> str:

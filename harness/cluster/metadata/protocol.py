@@ -42,7 +42,7 @@ class Members:
 
     @property
     def addresses(self) -> dict[int, str]:
-        """By broker id, the address (`host:port`) for clients, which stays the same across restarts."""
+        """Each broker's address (`host:port`) for clients, by id; it stays the same across restarts."""
         return {broker: node.client_address for broker, node in self.brokers.items()}
 
     @property

@@ -87,7 +87,7 @@ class ZooKeeper:
         return str(znode[0]["id"])
 
     def migration(self) -> Mapping[str, int] | None:
-        """What the znode `/migration` has, None if there is none: the KRaft controller that has claimed the cluster,
+        """The content of the znode `/migration`, or None: the KRaft controller that has claimed the cluster,
         and the last record of its metadata that ZooKeeper has, too (KIP-866)."""
         znode = self._get("/migration")
         return None if znode is None else dict(znode[0])

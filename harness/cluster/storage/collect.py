@@ -43,8 +43,8 @@ from kafka_chaos.harness.identity import UNDECODABLE
 _NOBODY, _NO_SEQ = UNDECODABLE
 """The producer id and the sequence number of a record that has no identity."""
 _MARKERS = {0: ABORT, 1: COMMIT}
-"""By the type of a control record, how it ends a transaction. Other types end none. A control record's key has two
-bytes of version, then two bytes of type."""
+"""How the control records of each type end a transaction; other types end none. The record's own key has two bytes of
+version, then two bytes of type."""
 CHUNK = 8 << 20
 """The bytes of a segment that are decoded at once."""
 ROWS_PER_GROUP = 1 << 18
@@ -59,7 +59,7 @@ class MarkerReader:
 
     def __init__(self) -> None:
         self._writers: dict[int, int] = {}
-        """By Kafka's producer id, the lane's producer of the last record with that id."""
+        """For each of Kafka's producer ids: the lane's producer of the last record with this id."""
 
     def add(self, records: Identities, batches: Sequence[Batch]) -> Identities:
         """The `records` of these batches together with the batches' markers, in the order of their offsets."""

@@ -118,7 +118,7 @@ def _entries(file: str, text: str, form: str) -> list[tuple[int, list[str]]]:
     """The entries, each as its line number and its fields, as many as `form` has words."""
     if not text:
         return []
-    # Not splitlines: it also breaks at characters that Kafka doesn't take for an end of line.
+    # `splitlines` would also break at characters that Kafka doesn't take for an end of line.
     lines = text.removesuffix("\n").split("\n")
     version = _whole_number(file, 1, "version", lines[0])
     if version != VERSION:

@@ -64,7 +64,7 @@ class IdentityReader:
         self._lane = lane
         self._codec = IdentityCodec(lane)
         self._codecs: dict[int, IdentityCodec] = {}
-        """By the size of values, which their checksums cover."""
+        """A codec for each size of values, since a checksum covers the whole value."""
 
     def read(self, batches: Sequence[Batch]) -> Identities:
         """The identities of all records in the batches except transaction markers; (−1, −1) if a record has none."""

@@ -19,7 +19,7 @@ HEADER_SIZE = DefaultRecordBatch.HEADER_STRUCT.size  # bytes of a batch's header
 LENGTH_END = DefaultRecordBatch.AFTER_LEN_OFFSET  # the position after the field with the length
 MAGIC_AT: int = LegacyRecordBatch.MAGIC_OFFSET  # the position of the magic byte, the same in all formats
 LEGACY_SIZES = (26, 34)
-"""By magic, the sizes in bytes of empty messages of formats v0 and v1; the latter has a timestamp."""
+"""The bytes of an empty message in format v0 (magic 0), and in format v1 (magic 1), which has a timestamp."""
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 """The compression types, by their numbers in a batch's attributes."""
 NO_PRODUCER = NO_LEADER_EPOCH = -1
