@@ -105,11 +105,11 @@ def _attached(node: object) -> AttachedNode:
 
 _ATTACHED_KINDS = (AttachedKill, AttachedStop, AttachedPause, AttachedIsolate, AttachedPartition)
 BY_KIND: Mapping[str, Any] = {attached.kind: attached for attached in _ATTACHED_KINDS}
-"""The class of each fault kind that commands can do."""
+"""The class of each fault kind that commands can do, by the name of the kind."""
 
 
-def by_commands(fault: Fault) -> Fault:
-    """The same fault, done by commands. Raises `UsageFailure` if no command does it."""
+def done_by_commands(fault: Fault) -> Fault:
+    """The same fault, done by the commands of nodes. Raises `UsageFailure` if no command does it."""
     attached = BY_KIND.get(fault.kind)
     if attached is None:
         raise UsageFailure(f"{fault.kind}: an attached cluster has no command for it; expected {', '.join(BY_KIND)}")
@@ -121,8 +121,8 @@ def by_commands(fault: Fault) -> Fault:
 
 def require_commands(fault: Fault, file: NodesFile, allowed: Sequence[str]) -> None:
     """Raise `UsageFailure` if the fault may hit a node that may not be broken, or that lacks a command for it."""
-    by_commands(fault)
-    for kind, number in _may_hit(fault, file):
+    done_by_commands(fault)
+    for kind, number in _nodes_at_risk(fault, file):
         name, entry = file.name_of(kind, number), file.entry(kind, number)
         if name not in allowed:
             raise UsageFailure(f"{fault.target.text} may be {name}, which --allow-faults does not name")
@@ -135,7 +135,7 @@ def require_commands(fault: Fault, file: NodesFile, allowed: Sequence[str]) -> N
             raise UsageFailure(f"partition needs the address of each of the {kind}, which the file of nodes lacks")
 
 
-def _may_hit(fault: Fault, file: NodesFile) -> Iterator[tuple[str, int]]:
+def _nodes_at_risk(fault: Fault, file: NodesFile) -> Iterator[tuple[str, int]]:
     """The nodes that the fault may hit, each as its kind, such as `brokers`, and its number in the file of nodes."""
     target = fault.target
     if target.role in ("zookeeper", "controllers"):

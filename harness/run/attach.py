@@ -25,7 +25,7 @@ from kafka_chaos.contract.lane.lanes import has_compaction
 from kafka_chaos.contract.lane.recovery import DAY_MS
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.attached.cluster import AttachedCluster, with_brokers_configuration, without_defaults
-from kafka_chaos.harness.attached.faults import by_commands, require_commands
+from kafka_chaos.harness.attached.faults import done_by_commands, require_commands
 from kafka_chaos.harness.attached.journal import heal_abandoned
 from kafka_chaos.harness.attached.node import AttachedNode
 from kafka_chaos.harness.attached.nodes_file import NodesFile
@@ -132,7 +132,7 @@ def run_attached(
     untold_of_topics = _check_topics(experiment, cluster, admin)
     experiment, unread = with_brokers_configuration(experiment, cluster.client_configs, admin)
     unread = replace(unread, untold=(*untold_of_topics, *unread.untold))
-    breakable = _breakable(experiment, cluster, admin)
+    breakable = _breakable_cluster(experiment, cluster, admin)
     # The address is not recorded: whoever repeats the run has to know it.
     replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
     run = Run(
@@ -147,7 +147,7 @@ def run_attached(
     return run.judge(_Stages(run, cluster, admin, breakable, unread).observe, collects=("log",))
 
 
-def _breakable(experiment: Experiment, cluster: ClusterAccess, admin: ClusterAdmin) -> AttachedCluster | None:
+def _breakable_cluster(experiment: Experiment, cluster: ClusterAccess, admin: ClusterAdmin) -> AttachedCluster | None:
     """The cluster as faults see it, with the nodes that may be broken; None if there is no file of nodes.
 
     First heals what a run that died has left broken. Raises `EnvironmentFailure` if a node does not run.
@@ -213,7 +213,7 @@ class _Stages:
                 observer = FaultEvents(run.events, phase=phase.phase, lanes=phase_run.lanes)
                 view = ClusterView[AttachedNode](self.breakable, self.admin)
                 with Injector(view, observer, seed=run.experiment.seed) as injector:
-                    faults = [by_commands(fault) for fault in phase.faults]
+                    faults = [done_by_commands(fault) for fault in phase.faults]
                     injector.run(faults, start=start, cancelled=run.cancelled)
             run.cancelled.wait(max(0.0, start + duration - time.monotonic()))
         run.gaps.update(phase_run.gaps)
@@ -269,7 +269,7 @@ def _check_topics(experiment: Experiment, cluster: ClusterAccess, admin: Cluster
     untold = ["its metadata mode"] if mode is None and any(lane.faults for _, _, lane in experiment.lanes) else []
     for number, phase in enumerate(experiment.phases):
         for index, lane in enumerate(phase.lanes):
-            for key, wanted, actual in _compared(lane, admin):
+            for key, wanted, actual in _compared_settings(lane, admin):
                 if actual is _UNTOLD:
                     if key != "unclean_leader_election" or experiment.as_lane(phase, lane).faults:
                         untold.append(f"{key} of topic {lane.topic_name}")
@@ -281,7 +281,7 @@ def _check_topics(experiment: Experiment, cluster: ClusterAccess, admin: Cluster
     return untold
 
 
-def _compared(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object, object]]:
+def _compared_settings(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object, object]]:
     """The settings in which a lane has to equal its topic: key, the lane's value, the topic's value or `_UNTOLD`."""
     try:
         partitions = admin.known_partitions(lane.lane, timeout=_ANSWER_TIMEOUT)

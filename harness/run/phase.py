@@ -19,7 +19,7 @@ from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import PhaseSpec
 from kafka_chaos.harness.run.lockstep_phase import LockstepRun
-from kafka_chaos.harness.run.observing.collection import await_replicated, not_replicated
+from kafka_chaos.harness.run.observing.collection import await_replicated, partitions_behind
 from kafka_chaos.harness.run.observing.monitor import HighWatermarkRecorder, Monitor, PauseWatch
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.load import PhaseLoad
@@ -106,7 +106,7 @@ class PhaseRun:
         with suppress(MechanismUnknown):
             # Until a leader itself knows that it leads, it drops what comes: with acks=0, no client would learn that.
             if partitions and lane.acks == "0":
-                return not_replicated(self.admin, {self.admin.topic(lane.lane): [*partitions]}) == []
+                return partitions_behind(self.admin, {self.admin.topic(lane.lane): [*partitions]}) == []
         return bool(partitions)
 
     def run_lockstep(self, injector: Injector, load: PhaseLoad, *, lag_time_max: float) -> bool:

@@ -65,7 +65,7 @@ def emit_broker_events(
         with path.open(encoding="utf-8", errors="replace") as lines:
             for event in read_broker_log(
                 lines,
-                broker=_node(path.stem),
+                broker=_node_id(path.stem),
                 topics=topics,
                 monotonic_at_epoch_ns=monotonic_at_epoch_ns,
                 transactional_ids=transactional_ids,
@@ -94,7 +94,7 @@ def _content(event: PartitionOffline | PartitionChanged) -> tuple[object, ...]:
     return event.lane, event.partition, event.partition_epoch, None if event.isr is None else frozenset(event.isr)
 
 
-def _node(name: str) -> int:
+def _node_id(name: str) -> int:
     """The id of a node by its name: `broker-1` is 1, `controller-1` is 101."""
     role, _, number = name.rpartition("-")
     return int(number) + (CONTROLLER_ID_BASE if role == "controller" else 0)
@@ -112,14 +112,14 @@ def await_replicated(admin: ClusterAdmin, lanes: Sequence[str], *, timeout: floa
     behind: list[str] = []
 
     def replicated() -> bool:
-        behind[:] = not_replicated(admin, partitions)
+        behind[:] = partitions_behind(admin, partitions)
         return not behind
 
     awaited = f"the records of {counted(len(lanes), 'lane')} to be replicated"
     wait_until(replicated, awaited, timeout=timeout, interval=0.1, seen=lambda: first_of(behind))
 
 
-def not_replicated(admin: ClusterAdmin, partitions: Mapping[str, Sequence[int]]) -> list[str]:
+def partitions_behind(admin: ClusterAdmin, partitions: Mapping[str, Sequence[int]]) -> list[str]:
     """In words, which partitions have no leader, or a leader whose high watermark is not the end of its log.
 
     `partitions`: the numbers of the partitions to look at, by topic.
