@@ -95,7 +95,7 @@ class IdentityCodec:
     def read(self, messages: Sequence[Any]) -> dict[str, list[Any]]:
         """The columns of `consumed/` that come from these messages of librdkafka.
 
-        A header is read only if the value has no identity: a producer writes one of the two, and reading takes time.
+        A header, which takes time to read, is read only if the value has no identity: no producer writes both.
         """
         identities = [self.decode(message.value()) for message in messages]
         if UNDECODABLE in identities:

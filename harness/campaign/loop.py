@@ -2,8 +2,8 @@
 
 An attempt is one run of an experiment. A policy is a generator that decides each next attempt by the outcomes so far.
 
-Guarantee: an attempt that would end after the budget, judged by how long former attempts took, begins only if it has
-`is_due`. Otherwise, the policy's `yield` of this attempt raises `OutOfBudget`: the policy can still return a result.
+Guarantee: an attempt that would end after the budget, judged by how long former attempts took, begins only if
+it is due (`is_due`). Otherwise, the policy's `yield` raises `OutOfBudget`, so that the policy can return a result.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def transfer(
 ) -> None:
     """Make each partition's heir, one of its replicas, the preferred leader, and have it elected.
 
-    A partition that its heir does not lead after a few seconds, perhaps since the heir has failed, is left as it is.
+    `leadership` returns the present state. Partitions that do not move in a few seconds (an heir may fail) are left.
     """
 
     def move_remaining_leaders() -> bool:

@@ -17,7 +17,7 @@ _PLUGIN, _DEPENDENCIES = "RemoteStore.java", "plugin.xml"
 
 
 def make_volume(name: str, labels: Mapping[str, str], brokers: int) -> None:
-    """Make a volume with these labels. It has the plugin, and folders for segments, faults and affected operations."""
+    """Make a volume with these labels. It has the plugin, and folders for segments, faults, and what faults hit."""
     classes = compiled_plugin()
     client = docker_client()
     client.volumes.create(name, labels=dict(labels))

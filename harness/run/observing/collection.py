@@ -21,7 +21,7 @@ _ANSWER_TIMEOUT = 5.0  # seconds
 def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) -> None:
     """Write every container's log to `<name>.log`; containers that were never created have none.
 
-    `since`: in seconds since the epoch, the time from which on lines are copied; None copies all lines.
+    `since`: the time, in seconds since the epoch, from which on lines are copied; None copies all lines.
     """
     for node in cluster.nodes:
         if node.exists():
