@@ -62,7 +62,7 @@ class Narrowing:
     """All runs' directories, with whether they showed the finding."""
     shown_by: Path | None = None
     """The last run of the result that showed the finding."""
-    faultless: tuple[Path, bool] | None = None
+    faultless_run: tuple[Path, bool] | None = None
     """The run of the result without faults, with whether it showed the finding."""
 
     def __post_init__(self) -> None:
@@ -211,11 +211,11 @@ class Narrowing:
             if self.finding.lane in shown:
                 self.shown_by = self.tried[-1][0]
         yield from self._run(self.experiment(self.schedule, faultless=True), is_due=True)
-        self.faultless = self.tried[-1]
+        self.faultless_run = self.tried[-1]
 
     def _lines(self) -> Iterator[tuple[str, list[str]]]:
         """For each log, the lines that the run without faults did not log, each once; no logs of controls' clients."""
-        usual = {line for lines in lines_of(self.faultless[0]).values() for line in lines} if self.faultless else set()
+        usual = set[str]().union(*(lines_of(self.faultless_run[0]).values() if self.faultless_run else ()))
         for name, lines in lines_of(self.shown_by or self.run_dir).items():
             new = [line for normalised, line in lines.items() if normalised not in usual]
             if new and not name.startswith(tuple(f"client-{control}-" for control in self.controls)):

@@ -122,14 +122,14 @@ def _phase_plan(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
         }
         entry = {"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses, "known_defects": defects}
         families = ("transactional", "group", "loop", "share")
-        of_clients = {key: value for key, value in lane.to_json().items() if key in families}
+        client_keys = {key: value for key, value in lane.to_json().items() if key in families}
         bounds = bounds_of(lane, timings_of(spec, cluster), lane.faults)
         recovery = {anomaly.value: bound.to_json() for anomaly, bound in bounds.items()}
         not_judged: dict[str, str] = {anomaly.value: why for anomaly, why in by_configuration(lane).items()}
         unbounded = [anomaly.value for anomaly in lane.recovery_anomalies if anomaly not in bounds]
         why = "the time-outs of its clients are not known, and it has no recover_within"
         not_judged |= dict.fromkeys([anomaly for anomaly in unbounded if anomaly not in not_judged], why)
-        lanes.append({**entry, **of_clients, "recovery": recovery, "not_judged": not_judged})
+        lanes.append({**entry, **client_keys, "recovery": recovery, "not_judged": not_judged})
     return {
         "phase": phase.phase,
         "workload": phase.workload.model_dump(mode="json"),

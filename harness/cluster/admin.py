@@ -100,8 +100,8 @@ class ClusterAdmin:
         assigned = [list(replicas) for replicas in replica_assignment]
         texts = {key: config_text(value) for key, value in configs.items()}
         new_topic = NewTopic(name, num_partitions=len(assigned), replica_assignment=assigned, config=texts)
-        problem, exists = f"topic {name} could not be created", KafkaError.TOPIC_ALREADY_EXISTS
-        self._answer(problem, self._client.create_topics, new_topic, name, ok_on_retry=exists)
+        problem, exists_code = f"topic {name} could not be created", KafkaError.TOPIC_ALREADY_EXISTS
+        self._answer(problem, self._client.create_topics, new_topic, name, ok_on_retry=exists_code)
 
     def add_partitions(self, topic: str, count: int, *, replica_assignment: Sequence[Sequence[int]]) -> None:
         """Raise a topic's partitions to `count`.
@@ -110,8 +110,8 @@ class ClusterAdmin:
         """
         name = self.topic(topic)
         growth = NewPartitions(name, count, replica_assignment=[list(replicas) for replicas in replica_assignment])
-        problem, exist = f"partitions could not be added to topic {name}", KafkaError.INVALID_PARTITIONS
-        self._answer(problem, self._client.create_partitions, growth, name, ok_on_retry=exist)
+        problem, exist_code = f"partitions could not be added to topic {name}", KafkaError.INVALID_PARTITIONS
+        self._answer(problem, self._client.create_partitions, growth, name, ok_on_retry=exist_code)
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Request that topics are deleted; raises `ClusterFailure` for the first that is refused."""

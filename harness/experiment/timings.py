@@ -89,8 +89,8 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, of_application: bool =
 
     delivery = None
     if not of_application and parse_client(lane.client) is None:  # None: the harness's own client
-        message = lane.producer_configs.get("message.timeout.ms", USUAL_TIMINGS.delivery_ms)
-        delivery = int(str(lane.producer_configs.get("delivery.timeout.ms", message)))
+        message_timeout = lane.producer_configs.get("message.timeout.ms", USUAL_TIMINGS.delivery_ms)
+        delivery = int(str(lane.producer_configs.get("delivery.timeout.ms", message_timeout)))
     lingers = (lane.producer_configs.get(key) for key in ("linger.ms", "queue.buffering.max.ms"))
     if cluster.metadata_mode == ZOOKEEPER:
         session = election = longest("zookeeper.session.timeout.ms")
@@ -146,10 +146,10 @@ def timeouts_for_faults(lanes: object, cluster: object) -> list[float]:
 
     configured = configs_in(cluster, "broker_configs")
     brokers = {**_KAFKAS_DEFAULTS, **DEFAULTS["brokers_with_zookeeper"], **DEFAULTS["kraft"], **configured}
-    in_ms = [brokers[key] for key in _BROKER_TIMEOUTS]
+    times_ms = [brokers[key] for key in _BROKER_TIMEOUTS]
     for lane in lanes if isinstance(lanes, list) else ():
         if isinstance(lane, Mapping):
             configs = {"request.timeout.ms": USUAL_TIMINGS.request_ms, **configs_in(lane, "producer_configs")}
-            in_ms += [configs[key] for key in _PRODUCER_TIMEOUTS if key in configs]
-            in_ms += [configs_in(lane, key)[name] for key, name in _LANE_TIMEOUTS if name in configs_in(lane, key)]
-    return sorted({float(value) / 1000 for value in in_ms if str(value).isdecimal() and int(value) > 0})
+            times_ms += [configs[key] for key in _PRODUCER_TIMEOUTS if key in configs]
+            times_ms += [configs_in(lane, key)[name] for key, name in _LANE_TIMEOUTS if name in configs_in(lane, key)]
+    return sorted({float(value) / 1000 for value in times_ms if str(value).isdecimal() and int(value) > 0})

@@ -129,8 +129,8 @@ class _NodeLog:
 
     def _change_events(self, change: re.Match[str]) -> Iterator[Event]:
         isr = None if change["isr"] is None else _brokers(change["isr"])
-        number = int(change["number"])
-        state = PartitionChanged(**self._common_fields(change), node=self.broker, partition_epoch=number, isr=isr)
+        epoch = int(change["number"])
+        state = PartitionChanged(**self._common_fields(change), node=self.broker, partition_epoch=epoch, isr=isr)
         if replace(state, ts_ns=0) not in self.states:
             self.states.add(replace(state, ts_ns=0))
             yield state

@@ -234,8 +234,8 @@ def _advice(error: Exception) -> str:
     if "paramiko" in text:
         return "DOCKER_HOST=ssh://… is not possible: run kafka-chaos on that machine, where the brokers' ports are"
     if (host := os.environ.get("DOCKER_HOST")) is not None:
-        silent = f" within {ANSWERS_WITHIN} s" if "timed out" in text else ""
-        return f"no Docker engine answers{silent} at DOCKER_HOST={host}: start it or unset DOCKER_HOST"
+        waited = f" within {ANSWERS_WITHIN} s" if "timed out" in text else ""
+        return f"no Docker engine answers{waited} at DOCKER_HOST={host}: start it or unset DOCKER_HOST"
     return f"no Docker engine answers: start or install one (in a clone, as root on Debian: `make setup`): {text}"
 
 

@@ -58,8 +58,8 @@ def _check_lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpe
     if lane.tiered and is_compacted:
         yield ("tiered",), "Kafka has no remote storage for topics that are compacted: expected cleanup_policy: delete"
     if is_compacted and (lane.client != IN_PROCESS or lane.loop is not None):
-        sends = f"only {IN_PROCESS} in this process sends the keys that brokers ask for here, and no loop does"
-        yield ("cleanup_policy",), f"{sends}: expected null or delete"
+        reason = f"only {IN_PROCESS} in this process sends the keys that brokers ask for here, and no loop does"
+        yield ("cleanup_policy",), f"{reason}: expected null or delete"
     if lane.tombstones and not is_compacted:
         yield ("tombstones",), "expected 0, or a topic that is compacted"
     yield from _check_client(cluster, lane)
@@ -138,8 +138,8 @@ def _check_client(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
         # A client that can be a loop has the loop's transactions, and need not support `transactional` lanes.
         needed = getattr(lane, key) is not None and (key != "transactional" or lane.loop is None)
         if needed and role not in kind.roles:
-            able = ", ".join(other.name for other in KINDS.values() if role in other.roles)
-            yield (key,), f"the client {client} can be no {role} here: expected {IN_PROCESS}, or a version of {able}"
+            capable = ", ".join(other.name for other in KINDS.values() if role in other.roles)
+            yield (key,), f"the client {client} can be no {role} here: expected {IN_PROCESS}, or a version of {capable}"
     for key, supported in kind.group_settings.items() if lane.group is not None else ():
         if (value := getattr(lane.group, key)) not in supported:
             yield ("group", key), f"members of {client} can have {' or '.join(supported)} here, got {value}"
@@ -147,8 +147,8 @@ def _check_client(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
         since = kind.assigned_by_brokers_since
         version = [int(number) for number in client.version.split(".") if number]
         if group.protocol == CONSUMER and (since is None or version < since):
-            has = "" if since is None else f": {kind.name} has the protocol since {since[0]}.{since[1]} (KIP-848)"
-            yield (*path, "protocol"), f"members of {client} can have classic here, got consumer{has}"
+            hint = "" if since is None else f": {kind.name} has the protocol since {since[0]}.{since[1]} (KIP-848)"
+            yield (*path, "protocol"), f"members of {client} can have classic here, got consumer{hint}"
     if lane.transactional is not None and lane.transactional.reads:
         yield ("transactional", "reads"), f"expected false with {client}: {IN_PROCESS} reads within transactions here"
     if lane.idempotence and lane.max_in_flight not in kind.idempotent_in_flight:
