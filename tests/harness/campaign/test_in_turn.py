@@ -15,7 +15,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.harness.campaign import commands
-from kafka_chaos.harness.campaign.cells import Share
+from kafka_chaos.harness.campaign.cells import ShareOfRuns
 from kafka_chaos.harness.campaign.commands import EXPERIMENTS
 from kafka_chaos.harness.campaign.counted_campaign import CountedCampaign
 from kafka_chaos.harness.campaign.in_turn import experiments_in, in_turn, load_on
@@ -109,7 +109,7 @@ def test_counts_and_intervals_per_lane_and_anomaly(tmp_path: Path) -> None:
     nightly_run.run()
     summary = json.loads((nightly_run.folder / "summary.json").read_text())
     (lane,) = summary["lanes"]
-    low, high = Share([1, 1, 0, 0, 0]).interval
+    low, high = ShareOfRuns([1, 1, 0, 0, 0]).interval
     assert lane["anomalies"]["lost_write"] == {
         "status": "permitted", "runs": 5, "hits": 2, "records": 42, "low": round(low, 4), "high": round(high, 4),
     }  # fmt: skip
