@@ -25,7 +25,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_text import code, fact, prose, table
 from pydantic import BaseModel, ValidationError, model_validator
 
-from kafka_chaos.conformance.scenario.record import FORMAT_VERSION, ActRecord, ScenarioRecord, plain
+from kafka_chaos.conformance.scenario.record import FORMAT_VERSION, ActRecord, ScenarioRecord, json_value
 from kafka_chaos.conformance.scenario.registry import Document, Scenario, all_scenarios, folders
 from kafka_chaos.conformance.scenario.runner import Tally, tallies, write_or_refuse
 from kafka_chaos.conformance.scenario.telling.words import (
@@ -196,8 +196,8 @@ def _page(template: str, **values: Any) -> str:
     environment.filters |= {
         "capital": lambda text: text[:1].upper() + text[1:],
         "prose": prose,
-        "code": lambda value: code(plain(value)),
-        "fact": lambda name, value: "\n".join(fact(name, plain(value))),
+        "code": lambda value: code(json_value(value)),
+        "fact": lambda name, value: "\n".join(fact(name, json_value(value))),
         "group": _group,
         "words": tell_steps,
         "wrapped": lambda text: "\n".join(textwrap.wrap(text, 120, break_on_hyphens=False)),

@@ -81,7 +81,7 @@ class ClusterProfile:
         return tuple(CONTROLLER_ID_BASE + number for number in range(1, self.controllers + 1)) if has_several else ()
 
     def model_config(self, **topic: Any) -> ClusterConfig:
-        """The model's configuration for a topic on such a cluster; `topic` has the topic's own fields."""
+        """The model's configuration for a topic on this kind of cluster; `topic` has the topic's own fields."""
         rules, version = rules_in(self.kafka_version, self.metadata_mode, self.elr), release(self.kafka_version)
         return ClusterConfig(
             protocol=PROTOCOLS[self.protocol],
@@ -195,7 +195,7 @@ class ClusterLease:
     def isolation(self, broker: int) -> Rules:
         """Packet filter rules that drop all traffic between a broker and the other nodes; clients still reach it."""
         others = [node.address for node in self.cluster.nodes if node is not self.cluster.brokers[broker]]
-        # By hook of the packet filter, the option that names the other node.
+        # The other node is the source of incoming packets, and the destination of outgoing ones.
         options = {"INPUT": "-s", "OUTPUT": "-d"}
         rules = {hook: [(option, other, "-j", "DROP") for other in others] for hook, option in options.items()}
         return Rules("isolation", rules)
@@ -237,7 +237,7 @@ class ClusterPool:
                 stack.callback(lease.close)
             self._running.clear()
 
-    def clean_lease(self, profile: ClusterProfile) -> ClusterLease:
+    def lease_clean_cluster(self, profile: ClusterProfile) -> ClusterLease:
         """A clean cluster of this profile: a new one if the profile is `fresh` or no running one can be cleaned up."""
         if self._kraft_version is not None:
             profile = profile.in_kraft(self._kraft_version)
@@ -258,7 +258,7 @@ class ClusterPool:
     @contextmanager
     def leased(self, profile: ClusterProfile) -> Iterator[ClusterLease]:
         """A clean cluster of this profile for a `with` block; an error in the block removes the cluster."""
-        lease = self.clean_lease(profile)
+        lease = self.lease_clean_cluster(profile)
         try:
             yield lease
         except BaseException as error:

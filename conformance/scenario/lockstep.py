@@ -22,7 +22,7 @@ from kafka_chaos.reference_model.lockstep.observation import Comparison, Observa
 from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel
 
 SETTLE_TIMEOUT = 45.0
-"""The seconds within which the brokers must agree with the model; otherwise they disagree."""
+"""The seconds within which the brokers must agree with the model; after that, they disagree."""
 _PATIENCE = 40.0
 """The seconds within which an awaited observation must come about."""
 
@@ -35,7 +35,7 @@ class Observer(Protocol):
     """An observer of an act's topic on Kafka."""
 
     def observe(self) -> Observation:
-        """Observe all that is observable now. It is not one moment: rely only on two equal observations in a row."""
+        """Observe all that is observable, not all at one moment: rely only on two equal observations in a row."""
 
 
 class ScenarioViolation(Exception):

@@ -12,7 +12,7 @@ from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from kafka_chaos.conformance.broker_client import ObservingClient
 from kafka_chaos.conformance.scenario.groups.stage import GroupStage
-from kafka_chaos.conformance.scenario.record import plain
+from kafka_chaos.conformance.scenario.record import json_value
 from kafka_chaos.conformance.scenario.shares.stage import ShareStage
 from kafka_chaos.conformance.scenario.steps.controllers import REQUEST_OBSERVATIONS
 from kafka_chaos.conformance.scenario.steps.faults import clean_shutdown_file
@@ -25,7 +25,7 @@ from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_D
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.reference_model.lockstep.observation import GIVEN, REFUSED, Observation
 
-_OBSERVED = re.compile(r"([^()]+)(?:\((.*)\))?")
+_NAME = re.compile(r"([^()]+)(?:\((.*)\))?")
 _WHOLE_ISR = re.compile(r"ISR updated to \d,\d,\d\b")
 """A log line about an ISR of three brokers, which KRaft mode lists in any order."""
 
@@ -38,24 +38,24 @@ def observe(stage: AnyStage, name: str) -> Any:
     The name is looked up in `OBSERVED_BY`, then among the stage's attributes and methods, then in the last observation.
     """
     word, arguments = _parsed(name)
-    functions = (of_kind[word] for kind, of_kind in OBSERVED_BY.items() if isinstance(stage, kind) and word in of_kind)
+    functions = (by_name[word] for kind, by_name in OBSERVED_BY.items() if isinstance(stage, kind) and word in by_name)
     if (function := next(functions, None)) is not None:
-        return plain(function(stage, *arguments))
+        return json_value(function(stage, *arguments))
     attribute = getattr(stage, word.replace(" ", "_"), None)
     if attribute is not None:
-        return plain(attribute(*arguments) if callable(attribute) else attribute)
+        return json_value(attribute(*arguments) if callable(attribute) else attribute)
     return field_of(stage.observation, name)
 
 
 def field_of(observation: Observation, name: str) -> Any:
     """A field of an observation, such as `leader`, or of one of its replicas, such as `role(1)`."""
     word, brokers = _parsed(name)
-    return plain(getattr(observation.replicas[brokers[0]] if brokers else observation, word.replace(" ", "_")))
+    return json_value(getattr(observation.replicas[brokers[0]] if brokers else observation, word.replace(" ", "_")))
 
 
 def _parsed(name: str) -> tuple[str, list[Any]]:
     """The word of an observation's name, and the arguments in its parentheses."""
-    match = _OBSERVED.fullmatch(name)
+    match = _NAME.fullmatch(name)
     assert match is not None, name
     arguments = match[2].split(", ") if match[2] else []
     return match[1], [int(argument) if argument.isdecimal() else argument for argument in arguments]
@@ -178,8 +178,8 @@ _REPLICA_OBSERVATIONS: Mapping[str, Callable[..., Any]] = {
     "difference": lambda stage, name, number: field_of(stage.observation, name) - number,
     "is one of": lambda stage, name, *values: field_of(stage.observation, name) in values,
     "last refusal": lambda stage: [*stage.answer_errors.values()][-1],
-    "answers": lambda stage: dict(stage.answers),
-    "followers answered": lambda stage, error: error in stage.answers,
+    "answers": lambda stage: dict(stage.answer_counts),
+    "followers answered": lambda stage, error: error in stage.answer_counts,
     "producer errors": lambda stage: sorted(set(stage.clients.errors())),
     "producer noticed": lambda stage, error: error in stage.clients.errors(),
     "refusals": _refusals,
@@ -263,10 +263,10 @@ _GROUP_OBSERVATIONS: Mapping[str, Callable[..., Any]] = {
     "committed": lambda stage, *partitions: [
         offset for number, offset in enumerate(stage.group.committed or ()) if not partitions or number in partitions
     ],
-    "given": lambda stage: stage.did(GIVEN),
-    "given to": lambda stage, member: stage.did(GIVEN)[member],
-    "was given to each": lambda stage, offset: [offset in given for given in stage.did(GIVEN).values()],
-    "refused": lambda stage, member: stage.did(REFUSED)[member],
+    "given": lambda stage: stage.deed_offsets(GIVEN),
+    "given to": lambda stage, member: stage.deed_offsets(GIVEN)[member],
+    "was given to each": lambda stage, offset: [offset in given for given in stage.deed_offsets(GIVEN).values()],
+    "refused": lambda stage, member: stage.deed_offsets(REFUSED)[member],
     "generation": lambda stage, member: stage.group.by_member[member].generation,
     "generations after the first": lambda stage: (stage.group.by_member[1].generation or 0) - 1,
     "last error": lambda stage, member: stage.members.errors(member)[-1],

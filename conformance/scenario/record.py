@@ -16,21 +16,21 @@ from kafka_chaos.reference_model.lockstep.observation import Difference, Observa
 FORMAT_VERSION = 1
 
 REPLICAS_ACT, TRANSACTIONS_ACT = "replicas", "partitions"
-"""The kinds of acts. An act observes one partition, replica by replica, or the transactions of several partitions."""
+"""The kinds of acts, by what an act observes: one partition's replicas, or several partitions with transactions."""
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """A value as JSON: tuples as lists, dataclasses as objects, sets as sorted lists, keys and other types as text."""
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, frozenset | set):
-        return sorted((plain(item) for item in value), key=repr)
+        return sorted((json_value(item) for item in value), key=repr)
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(item) for item in value]
+        return [json_value(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: json_value(getattr(value, field.name)) for field in fields(value)}
     return value if value is None or isinstance(value, str | bool | int | float) else str(value)
 
 
@@ -45,13 +45,13 @@ def observation_json(observation: Observation) -> dict[str, Any]:
 
 
 def _not_none(observed: object, names: Iterable[str]) -> dict[str, Any]:
-    return {name: plain(value) for name in names if (value := getattr(observed, name)) is not None}
+    return {name: json_value(value) for name in names if (value := getattr(observed, name)) is not None}
 
 
-_PLAIN = PlainSerializer(plain)
+_JSON = PlainSerializer(json_value)
 
 
-def _flat(observed: Any) -> Any:
+def _with_partition_fields(observed: Any) -> Any:
     """An observation as `observation_json` writes it, with the partition's fields beside the others again."""
     if not isinstance(observed, dict) or "replicas" not in observed or not isinstance(observed.get("partition"), dict):
         raise ValueError("expected an object with a partition and replicas")
@@ -70,11 +70,11 @@ class StepRecord:
     sentence: str
     seconds: Annotated[float, PlainSerializer(lambda seconds: round(seconds, 3))]
     observation: Annotated[
-        Observation, BeforeValidator(_flat), PlainSerializer(observation_json), Field(alias="observed")
+        Observation, BeforeValidator(_with_partition_fields), PlainSerializer(observation_json), Field(alias="observed")
     ]
     allowed_states: int
     matching_states: int
-    differences: Annotated[tuple[Difference, ...], _PLAIN]
+    differences: Annotated[tuple[Difference, ...], _JSON]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ class Expectation:
     """A value that the scenario expects, described by `text`, and the value that was seen."""
 
     text: str
-    expected: Annotated[Any, _PLAIN]
-    seen: Annotated[Any, _PLAIN]
+    expected: Annotated[Any, _JSON]
+    seen: Annotated[Any, _JSON]
     holds: bool
 
 
@@ -92,7 +92,7 @@ class ActRecord:
     """One act: the profile of its cluster, its steps, expectations, and facts that were measured or quoted.
 
     `replicas` are ids of brokers, `names` the scenario's names for them, and `protocol` is how followers truncate. If
-    `kind` is `TRANSACTIONS_ACT`, `replicas` are numbers of partitions and `protocol` is that of the producers.
+    `kind` is `TRANSACTIONS_ACT`, `replicas` are numbers of partitions and `protocol` is the producers' protocol.
     """
 
     name: str
@@ -102,7 +102,7 @@ class ActRecord:
     names: dict[int, str]
     steps: list[StepRecord] = field(default_factory=list)
     expectations: list[Expectation] = field(default_factory=list)
-    facts: Annotated[dict[str, Any], _PLAIN] = field(default_factory=dict)
+    facts: Annotated[dict[str, Any], _JSON] = field(default_factory=dict)
     kind: str = REPLICAS_ACT
 
     def replica_name(self, number: int) -> str:

@@ -31,7 +31,7 @@ from kafka_chaos.conformance.scenario.clusters import QUICK, STEADY, ClusterProf
 from kafka_chaos.conformance.scenario.groups.stage import MEMBER_STEPS, GroupStage, group_on
 from kafka_chaos.conformance.scenario.observed import AnyStage, field_of, observe
 from kafka_chaos.conformance.scenario.play import Play
-from kafka_chaos.conformance.scenario.record import plain
+from kafka_chaos.conformance.scenario.record import json_value
 from kafka_chaos.conformance.scenario.shares.stage import share_coordinator_of, shares_on
 from kafka_chaos.conformance.scenario.transactions.producers import await_coordinator
 from kafka_chaos.conformance.scenario.transactions.stage import transactional_act
@@ -152,7 +152,7 @@ class _Script:
         def observe_all() -> Any:
             return alone_or_listed([observe(self.stage, name) for name in observed])
 
-        expected = alone_or_listed([plain(value) for value in observed.values()])
+        expected = alone_or_listed([json_value(value) for value in observed.values()])
         if eventually:
             self.stage.expect_eventually(text, observe_all, expected)
         else:

@@ -77,7 +77,7 @@ def classifications(kind: str, key: str) -> Iterator[Classified]:
 
 
 @cache
-def classified(kind: str, key: str) -> Classified:
+def classify(kind: str, key: str) -> Classified:
     """How the model treats a key of a `broker`, `topic`, `producer` or `consumer`."""
     return next(classifications(kind, key), None) or next(classifications(kind, dotted(key)), UNCLASSIFIED)
 
@@ -93,7 +93,7 @@ def _named(names: Iterable[str]) -> Iterator[AnyAnomaly]:
 
 
 @cache
-def assumed(key: str) -> Mapping[AnyAnomaly, str]:
+def unjudged_by(key: str) -> Mapping[AnyAnomaly, str]:
     """The anomalies that are not judged where an experiment lists this key under `assume`, each with the reason.
 
     These are the anomalies that the key touches in any of its kinds; none, if the model knows the key in every kind.
@@ -108,11 +108,11 @@ def assumed(key: str) -> Mapping[AnyAnomaly, str]:
     }
 
 
-def unmodelled(kind: str, configs: Mapping[str, object], anomalies: Iterable[AnyAnomaly]) -> Iterator[tuple[str, str]]:
+def risky_keys(kind: str, configs: Mapping[str, object], anomalies: Iterable[AnyAnomaly]) -> Iterator[tuple[str, str]]:
     """The keys whose values may make a prediction for these anomalies wrong, each with a message that says why."""
     looked_for = frozenset(anomalies)
     for key, value in configs.items():
-        group = classified(kind, key)
+        group = classify(kind, key)
         if not group.allows(value) and (touched := group.touches & looked_for):
             judged = "no anomaly will" if touched == looked_for else f"{', '.join(sorted(touched))} will not"
             message = f"{key}={config_text(value)}: the model does not know it: {group.why}"

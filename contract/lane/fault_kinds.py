@@ -22,7 +22,7 @@ COUNTS_AS: Mapping[str, str | None] = {
     **dict.fromkeys(("clock-step", "clock-drift", "controller-move", "partition-growth")),
     **dict.fromkeys(("client-kill", "client-pause")),
 }
-"""By fault kind, the kind in `FAULT_KINDS` that it counts as, once for each broker that it hits; None: as no fault."""
+"""For each fault kind, the kind in `FAULT_KINDS` that it counts as, once per broker hit; None: it counts as none."""
 LOCKSTEP = "lockstep"
 """In events.jsonl, a phase in steps is itself reported as a fault of this kind, and never as healed."""
 STEPS_COUNT_AS: Mapping[str, str] = {"cut-replication": "partition", "kill-leader": "kill", "pause-leader": "pause"}

@@ -168,7 +168,7 @@ class Lane:
         _require(min_isr <= self.replication_factor, "min_insync_replicas", min_isr, expected)
         for name in self.assume:
             entry: object = name  # lanes.json may hold something other than a text
-            is_unmodelled = isinstance(entry, str) and bool(configuration.assumed(entry))
+            is_unmodelled = isinstance(entry, str) and bool(configuration.unjudged_by(entry))
             _require(is_unmodelled, "assume", entry, "configuration keys that the model does not know")
         if self.transactional is not None:
             _require(self.acks == "all", "acks", self.acks, "all with transactions (KIP-98)")
@@ -217,7 +217,7 @@ class Lane:
     @property
     def unjudged(self) -> dict[AnyAnomaly, str]:
         """The anomalies that are not judged because of the keys in `assume`, each with the reason."""
-        reasons = {anomaly: why for name in self.assume for anomaly, why in configuration.assumed(name).items()}
+        reasons = {anomaly: why for name in self.assume for anomaly, why in configuration.unjudged_by(name).items()}
         lane_anomalies = (*self.anomalies, *self.recovery_anomalies)
         return {anomaly: reasons[anomaly] for anomaly in lane_anomalies if anomaly in reasons}
 

@@ -1,4 +1,4 @@
-"""Messages that kafka-python lacks: those from controllers to brokers, AlterPartition, those of share groups (KIP-932).
+"""Messages that kafka-python lacks: controllers' messages to brokers, AlterPartition, and share groups' (KIP-932).
 
 `definitions/` has them in the form of Kafka's own message definitions (`clients/src/main/resources/common/message` of
 Kafka 3.9, for share groups of 4.4), with all their versions so far. ZooKeeper's version of a partition's state is

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
-from kafka_chaos.contract.lane.configuration import config_text, unmodelled
+from kafka_chaos.contract.lane.configuration import config_text, risky_keys
 from kafka_chaos.contract.lane.lanes import InternalTopic, Lane
 from kafka_chaos.contract.lane.recovery import DAY_MS
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
@@ -124,7 +124,7 @@ def refused_keys(kind: str, configs: Configs, lane: Lane, *, with_recovery: bool
     `with_recovery`: whether anomalies of recovery are judged, too. For these, the harness has to know all time-outs.
     """
     anomalies = (*lane.anomalies, *(lane.recovery_anomalies if with_recovery else ()))
-    return ((key, message) for key, message in unmodelled(kind, configs, anomalies) if key not in lane.assume)
+    return ((key, message) for key, message in risky_keys(kind, configs, anomalies) if key not in lane.assume)
 
 
 def _number(configs: Configs, key: str, default: int) -> int:

@@ -101,8 +101,8 @@ def _row(lane: str, ledger: contract.Ledger | None) -> Row:
         return Row(lane, complete=False, cells=[UNKNOWN] * len(COLUMNS), missing=["another version wrote its ledger"])
     reports = ledger.high_watermark_reports
     cells = (
-        _share(ledger.acknowledged.judged, ledger.acknowledged.records),
-        _share(sum(partition.end_reached for partition in ledger.partitions), len(ledger.partitions)),
+        _count_of(ledger.acknowledged.judged, ledger.acknowledged.records),
+        _count_of(sum(partition.end_reached for partition in ledger.partitions), len(ledger.partitions)),
         _faults(ledger.faults),
         _replicas(ledger.replicas),
         _recovery(ledger.recovery),
@@ -118,7 +118,7 @@ def _faults(faults: contract.FaultsLedger) -> Cell:
         return Cell("no events", "short" if faults.declared else "none")
     if not faults.events and not faults.declared:
         return Cell("no faults", "none")
-    return _share(sum(fault.problem is None for fault in faults.events), len(faults.events) or len(faults.declared))
+    return _count_of(sum(fault.problem is None for fault in faults.events), len(faults.events) or len(faults.declared))
 
 
 def _replicas(replicas: contract.ReplicasLedger | None) -> Cell:
@@ -127,7 +127,7 @@ def _replicas(replicas: contract.ReplicasLedger | None) -> Cell:
     with_watermark = (
         sum(broker.high_watermark is not None for broker in partition.brokers) for partition in replicas.partitions
     )
-    return _share(min(with_watermark, default=0), replicas.replication_factor)
+    return _count_of(min(with_watermark, default=0), replicas.replication_factor)
 
 
 def _recovery(recovery: Sequence[contract.RecoveryLedger]) -> Cell:
@@ -147,7 +147,7 @@ def _observations(observations: contract.ObservationsLedger | None) -> Cell:
     return Cell(f"{searchable:,} of {len(observations.partitions):,}", "whole" if observations.searched else "none")
 
 
-def _share(number: int, total: int) -> Cell:
+def _count_of(number: int, total: int) -> Cell:
     return Cell(f"{number:,} of {total:,}", "whole" if number >= total > 0 else "short")
 
 

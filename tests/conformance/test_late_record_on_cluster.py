@@ -32,7 +32,7 @@ def test_a_late_record_is_taken_unless_leaders_verify(
     name = f"late record, Kafka {version} {configs}"
     profile = ClusterProfile(name=name, brokers=1, kafka_version=version, links=True, configs=configs)
     with ClusterPool() as pool, ThreadPoolExecutor(1) as thread:
-        lease = pool.clean_lease(profile)
+        lease = pool.lease_clean_cluster(profile)
         lease.admin.create_topic("t", replica_assignment=[[1]], configs={})
         lease.admin.await_full_isr(["t"])
         with connected(lease) as client, connected(lease) as late:

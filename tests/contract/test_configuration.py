@@ -96,26 +96,26 @@ def test_nothing_is_classified_that_no_version_has(tmp_path: Path) -> None:
     ],
 )
 def test_values_that_do_no_harm_are_told_from_others(kind: str, key: str, harmless: object, harmful: object) -> None:
-    assert configuration.classified(kind, key).status == configuration.UNMODELLED
-    assert list(configuration.unmodelled(kind, {key: harmless}, ALL_ANOMALIES)) == []
-    ((found, message),) = configuration.unmodelled(kind, {key: harmful}, ALL_ANOMALIES)
+    assert configuration.classify(kind, key).status == configuration.UNMODELLED
+    assert list(configuration.risky_keys(kind, {key: harmless}, ALL_ANOMALIES)) == []
+    ((found, message),) = configuration.risky_keys(kind, {key: harmful}, ALL_ANOMALIES)
     assert found == key
     assert f"assume: [{key}]" in message
 
 
 def test_a_key_that_touches_nothing_that_is_looked_for_is_allowed() -> None:
     configs = {"offsets.retention.minutes": 1}
-    assert list(configuration.unmodelled("broker", configs, Anomaly)) == []
-    assert [key for key, _ in configuration.unmodelled("broker", configs, GroupAnomaly)] == list(configs)
+    assert list(configuration.risky_keys("broker", configs, Anomaly)) == []
+    assert [key for key, _ in configuration.risky_keys("broker", configs, GroupAnomaly)] == list(configs)
 
 
 def test_a_key_that_nobody_classified_touches_everything() -> None:
-    ((_, message),) = configuration.unmodelled("producer", {"of.another.client": 1}, Anomaly)
+    ((_, message),) = configuration.risky_keys("producer", {"of.another.client": 1}, Anomaly)
     assert "then no anomaly will be judged" in message
-    assert configuration.assumed("of.another.client").keys() == set(ALL_ANOMALIES)
+    assert configuration.unjudged_by("of.another.client").keys() == set(ALL_ANOMALIES)
 
 
 def test_what_is_assumed_names_its_anomalies_with_the_reason() -> None:
-    assert configuration.assumed("linger.ms") == {}
-    assert set(configuration.assumed("queuing.strategy")) == {Anomaly.REORDERED}
-    assert "queuing.strategy is assumed to do no harm" in configuration.assumed("queuing.strategy")[Anomaly.REORDERED]
+    assert configuration.unjudged_by("linger.ms") == {}
+    assert set(configuration.unjudged_by("queuing.strategy")) == {Anomaly.REORDERED}
+    assert "strategy is assumed to do no harm" in configuration.unjudged_by("queuing.strategy")[Anomaly.REORDERED]

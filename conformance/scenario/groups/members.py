@@ -69,7 +69,7 @@ class Members:
     heartbeat_ms: int = HEARTBEAT_MS
     _processes: dict[int, MemberProcess] = field(default_factory=dict)
     _successors: dict[int, int] = field(default_factory=dict)
-    """By the number of a static member that was replaced, the number of the member that replaced it."""
+    """For each static member that was replaced, by number: the number of the member that replaced it."""
 
     def __post_init__(self) -> None:
         self.id = f"{self.topic}-group"

@@ -46,7 +46,7 @@ class GroupStage(Stage):
             self.member_step(verb, member)
 
     def take_over(self, member: int, former: int) -> None:
-        """A member is started with the group.instance.id of another one, which still runs."""
+        """A member is started with the group.instance.id of the member `former`, which still runs."""
         sentence = f"Member {member} is started with the group.instance.id of member {former}."
         on_kafka = partial(self.members.join, member, replaces=former)
         self.take(sentence, on_kafka, step("member_takes_over", member=member, former=former))
@@ -64,7 +64,7 @@ class GroupStage(Stage):
         assert self.observation.group is not None
         return self.observation.group
 
-    def did(self, kind: str) -> dict[int, list[int]]:
+    def deed_offsets(self, kind: str) -> dict[int, list[int]]:
         """The offsets of each member's deeds of a kind, such as `GIVEN`, in order, by member."""
         return {
             number: [offset for deed, _, offset in member.did if deed == kind]
@@ -79,7 +79,7 @@ class GroupStage(Stage):
 
     def processed(self) -> list[int]:
         """The offsets of all processed records, sorted."""
-        return sorted(offset for offsets in self.did(PROCESSED).values() for offset in offsets)
+        return sorted(offset for offsets in self.deed_offsets(PROCESSED).values() for offset in offsets)
 
     @property
     def coordinator(self) -> int:

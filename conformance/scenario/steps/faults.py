@@ -139,7 +139,7 @@ class FaultSteps(LockStep):
         self._do(f"{self.name(broker)} is frozen.", self.node(broker).pause, step("pause", broker=broker))
 
     def expire_session(self, broker: int) -> None:
-        """Let ZooKeeper end a broker's session while the broker runs on and begins another one."""
+        """Let ZooKeeper end a broker's session while the broker runs on and begins a new session."""
         fault, nodes = SessionExpiry(target=Target.parse(f"broker:{broker}")), (self.node(broker),)
         self._do(
             f"The session of {self.name(broker)} ends while it runs on.",

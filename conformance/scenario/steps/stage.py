@@ -30,7 +30,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
     model: ClusterModel
     clients: Producers
     observer: ReplicaObserver
-    answers: Counter[str] = field(default_factory=Counter)
+    answer_counts: Counter[str] = field(default_factory=Counter)
     """How often brokers gave each answer while `kill_and_send` watched: an error's name, or `served`."""
     reported: list[str | None] = field(default_factory=list)
     """The error in each delivery report of `send_too_large`; None for a report of success."""
@@ -85,7 +85,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
     def kill_and_send(self, broker: int, record: str, *, watch: bool = False) -> None:
         """Kill the leader (SIGKILL), and send a record at once, from a producer that has sent to this leader before.
 
-        `watch`: ask the other brokers for their latest offset until one of them leads; `answers` counts their answers.
+        `watch`: ask the other brokers for their latest offset until one of them leads; `answer_counts` counts answers.
         """
 
         def on_kafka() -> None:
@@ -99,10 +99,10 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         self.take(sentence, on_kafka, step("kill", broker=broker), step("produce", record=record))
 
     def any_leads(self, brokers: Sequence[int]) -> bool:
-        """Whether any of these brokers serves the partition, which only a leader does. `answers` counts each answer."""
+        """Whether any of these brokers serves the partition, as only a leader does. `answer_counts` counts answers."""
         leads, addresses = False, [self.lease.cluster.addresses[broker] for broker in brokers]
         for error, _ in ask_each(addresses, lambda client: client.latest_offset(self.topic)):
-            self.answers["served" if error == NONE else error_name(error)] += 1
+            self.answer_counts["served" if error == NONE else error_name(error)] += 1
             leads = leads or error == NONE
         return leads
 

@@ -14,7 +14,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from kafka_chaos.conformance.scenario.record import TRANSACTIONS_ACT, ActRecord, ScenarioRecord, StepRecord, plain
+from kafka_chaos.conformance.scenario.record import TRANSACTIONS_ACT, ActRecord, ScenarioRecord, StepRecord, json_value
 from kafka_chaos.conformance.scenario.runner import tallies
 from kafka_chaos.conformance.scenario.telling.words import group_lines, tell_change, tell_difference
 from kafka_chaos.contract.command.command_line import plain_table
@@ -114,7 +114,7 @@ class ConsoleReporter:
             self._print(Text("nothing changed", "dim"), indent=_INDENT)
 
     def _print_fact(self, name: str, value: Any) -> None:
-        rows, lines = table_rows(plain(value)) or (), text_lines(plain(value)) or ()
+        rows, lines = table_rows(json_value(value)) or (), text_lines(json_value(value)) or ()
         inline = "" if rows or lines else f" {_compact(value)}"
         self._print(Text.assemble(("• ", "cyan"), f"{name}:", (inline, "cyan")), indent=_INDENT - 2)
         for line in lines or ["  ".join(f"{key}: {_compact(cell)}" for key, cell in row.items()) for row in rows]:
@@ -166,7 +166,7 @@ def _verdict(record: ScenarioRecord) -> Text:
 
 
 def _compact(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(json_value(value), ensure_ascii=False)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}… (in full with --json and --out)"
 
 

@@ -35,7 +35,7 @@ class TransactionsObserver:
     producers: Producers
 
     def observe(self) -> observed.Observation:
-        """Observe all that is observable now. It is not one moment: rely only on two equal observations in a row."""
+        """Observe all that is observable, not all at one moment: rely only on two equal observations in a row."""
         numbers = range(self.partitions)
         with ThreadPoolExecutor(max_workers=self.partitions + 2) as threads:
             reads = [threads.submit(self._read, committed) for committed in (True, False)]

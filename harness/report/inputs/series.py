@@ -228,7 +228,7 @@ def condense(tables: Mapping[str, Sequence[Path]], phases: Sequence[Phase]) -> S
     ranges = [FindingRange(**row) for row in findings]
     lanes_with_findings = {finding.lane for finding in ranges}
     return Series(
-        lanes=_over_time(produced, grids),
+        lanes=_lane_series(produced, grids),
         ranges=ranges,
         ends={
             (row["lane"], row["partition"]): row["last"]
@@ -262,7 +262,7 @@ def _grids(extents: Mapping[str, tuple[int, int]], phases: Sequence[Phase]) -> G
     return grids
 
 
-def _over_time(files: Sequence[Path], grids: Grids) -> dict[str, LaneSeries]:
+def _lane_series(files: Sequence[Path], grids: Grids) -> dict[str, LaneSeries]:
     """The series of each lane that has a grid."""
     buckets = _buckets(ask(_COUNTS, files, PRODUCED, grids, step=math.log1p(LATENCY_STEP)))
     gaps: defaultdict[str, list[Gap]] = defaultdict(list)

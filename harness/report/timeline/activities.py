@@ -74,7 +74,7 @@ def draw_transactions(
     drawn += [Row(_OFFSETS_HEIGHT, _row_of_offsets(frame, partition, reports)) for partition, reports in offsets]
     texts = [event for txn_id in ids for event in _events_of_id(frame, txn_id)]
     total = sum(totals(ids).values())
-    sentence = f"{counted(total, 'transaction')} of {counted(len(ids), 'transactional id')}: {_counts(ids)}."
+    sentence = f"{counted(total, 'transaction')} of {counted(len(ids), 'transactional id')}: {_tell_counts(ids)}."
     if len(shown) < len(ids):
         sentence += f" The {len(shown)} ids with the most transactions that were not committed are drawn."
     title, described = f"Transactions of {frame.lane} over time", _describe_transactions(frame, shown, offsets)
@@ -82,7 +82,7 @@ def draw_transactions(
     return Activity("Transactions", sentence, picture, *gravest(frame, texts, events))
 
 
-def _counts(ids: Sequence[TransactionalId]) -> str:
+def _tell_counts(ids: Sequence[TransactionalId]) -> str:
     by_outcome = totals(ids)
     texts = [f"{by_outcome[outcome]:,} {name}" for outcome, name in _NAMES.items() if by_outcome[outcome]]
     fenced = sum(txn_id.fenced_count for txn_id in ids)
@@ -96,7 +96,7 @@ def _describe_transactions(
     parts = describe_faults(frame)
     for txn_id in ids:
         longest = f", the longest took {duration(txn_id.longest_ns)}" if txn_id.longest_ns else ""
-        parts.append(f"{txn_id.name}: {_counts([txn_id])}{longest}")
+        parts.append(f"{txn_id.name}: {_tell_counts([txn_id])}{longest}")
     for partition, reports in offsets:
         most, still = max(step.held_back for step in reports), _standstill(reports)
         waited = f", and stands still for up to {duration(still)}" if still else ""
@@ -168,7 +168,7 @@ def draw_group(
     """A group: at most `rows` partitions are drawn, and at most `events` events told. `changes`: what members did."""
     held = {partition: _spans(frame, group, changes, partition) for partition in group.partitions}
     shown = group.partitions[:rows]
-    drawn = [_marks(frame, changes)] if changes else []
+    drawn = [_row_of_changes(frame, changes)] if changes else []
     for partition in shown:
         commits = [commit for commit in group.commits if commit.partition == partition]
         drawn.append(Row(_ROW_HEIGHT + 3, shapes("timeline").held(frame, partition, held[partition], commits)))
@@ -215,7 +215,7 @@ def _spans(frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], 
     return spans
 
 
-def _marks(frame: Frame, changes: Sequence[MemberChange]) -> Row:
+def _row_of_changes(frame: Frame, changes: Sequence[MemberChange]) -> Row:
     """The members' changes as marks with words, on as many lines as keep them apart."""
     words = [f"member {change.member} {change.change}" for change in changes]
     marks = [frame.x(change.ts_ns) for change in changes]
@@ -275,7 +275,7 @@ def _events_of_group(group: GroupOverTime, held: dict[int, list[_Span]]) -> list
     ]
     gaps = [(start, end, partition) for partition, spans in held.items() for start, end in _gaps(spans)]
     for simultaneous in _together(sorted(gaps), lambda gap: (gap[0], "gap")):
-        partitions = _partitions(partition for _, _, partition in simultaneous)
+        partitions = _tell_partitions(partition for _, _, partition in simultaneous)
         shortest = min(end - start for start, end, _ in simultaneous)
         at_least = "at least " if len({end for _, end, _ in simultaneous}) > 1 else ""
         events.append((simultaneous[0][0], NOTABLE, f"nobody holds {partitions} for {at_least}{duration(shortest)}"))
@@ -299,7 +299,7 @@ def _together(events: Sequence[T], key: Callable[[T], tuple[int, object]]) -> li
     return bundles
 
 
-def _partitions(numbers: Iterable[int]) -> str:
+def _tell_partitions(numbers: Iterable[int]) -> str:
     ordered = sorted(set(numbers))
     return f"partition{'' if len(ordered) == 1 else 's'} {join(str(number) for number in ordered)}"
 
@@ -310,4 +310,4 @@ def _tell_unacknowledged(commits: Sequence[SimilarCommits]) -> str:
     subject = "a commit" if count == 1 else f"{count:,} commits"
     outcome = "refused" if commits[0].outcome == "fail" else "without an answer"
     error = f": {commits[0].error}" if commits[0].error else ""
-    return f"{subject} of {_partitions(commit.partition for commit in commits)} {outcome}{error}"
+    return f"{subject} of {_tell_partitions(commit.partition for commit in commits)} {outcome}{error}"

@@ -153,20 +153,20 @@ def events_of(lane: str, timeline: Timeline, frame: Frame, partition: int | None
     """A lane's elections, truncations, and changes that clients saw, in words; of one partition, or of all if None."""
     events: list[EventText] = []
 
-    def of_lane(by_lane: ByPartition[T]) -> Iterator[tuple[int, T]]:
+    def lane_entries(by_lane: ByPartition[T]) -> Iterator[tuple[int, T]]:
         for number, entries in by_lane.get(lane, {}).items():
             if partition in (None, number):
                 yield from ((number, entry) for entry in entries)
 
-    for number, change in of_lane(timeline.leaders):
+    for number, change in lane_entries(timeline.leaders):
         leader = "no leader" if change.value == "nobody" else f"broker {change.value} as leader"
         events.append((change.ts_ns, ORDINARY, f"clients see {leader} of partition {number}"))
-    for number, change in of_lane(timeline.isrs):
+    for number, change in lane_entries(timeline.isrs):
         events.append((change.ts_ns, ORDINARY, f"clients see the ISR {change.value} of partition {number}"))
-    for number, won in of_lane(timeline.elections):
+    for number, won in lane_entries(timeline.elections):
         led = f"partition {number} in leader epoch {won.leader_epoch} from offset {won.start_offset:,}"
         events.append((won.ts_ns, ORDINARY, f"broker {won.broker} logs that it leads {led}"))
-    for number, cut in of_lane(timeline.truncations):
+    for number, cut in lane_entries(timeline.truncations):
         truncated = f"truncates partition {number} to offset {cut.offset:,}"
         events.append((cut.ts_ns, ORDINARY, f"broker {cut.broker} {truncated}"))
     for before, after in pairwise(timeline.controllers):

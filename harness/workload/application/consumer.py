@@ -110,7 +110,7 @@ class ApplicationConsumer:
                 if callback is not None:
                     callback(self, partitions)
                 numbers = self._in_topic(partitions)
-                self._assignment.revoked(numbers)
+                self._assignment.note_revoked(numbers)
                 for number in numbers:
                     self._next.pop(number, None)
 
@@ -120,7 +120,7 @@ class ApplicationConsumer:
         self._client.subscribe(list(topics), on_assign=assigned, on_revoke=revoke, on_lost=lose)
 
     def assign(self, partitions: Sequence[Any]) -> None:
-        self._assignment.revoked(self._assignment.held - set(self._in_topic(partitions)))
+        self._assignment.note_revoked(self._assignment.held - set(self._in_topic(partitions)))
         self._note_assigned(partitions)
         self._client.assign(list(partitions))
 
@@ -170,7 +170,7 @@ class ApplicationConsumer:
     def close(self) -> None:
         self._client.close()
         self.is_closed = True
-        self._assignment.revoked(self._assignment.held)
+        self._assignment.note_revoked(self._assignment.held)
 
     def stop_recording(self) -> None:
         """Record nothing more: the application has ended."""

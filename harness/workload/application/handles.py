@@ -16,7 +16,7 @@ from kafka_chaos.harness.experiment.known_configs import refused_keys
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.consumer import ApplicationConsumer, ApplicationConsumers
 from kafka_chaos.harness.workload.application.producer import ApplicationProducer, ApplicationProducers
-from kafka_chaos.harness.workload.groups.group_kinds import group_configs, group_reading
+from kafka_chaos.harness.workload.groups.group_kinds import configs_decided_by, group_reading
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
@@ -27,7 +27,7 @@ _LANE_KEY_BY_CONFIG = {
     "max.in.flight": "max_in_flight",
     "max.in.flight.requests.per.connection": "max_in_flight",
 }
-"""By librdkafka's key on which the prediction depends, the key of the lane that sets it."""
+"""For each of librdkafka's keys on which the prediction depends, the lane's key that sets it."""
 _RETURN_TIMEOUT_S = 30.0
 
 R = TypeVar("R")
@@ -74,18 +74,18 @@ class Handle(Generic[R]):
         """
         key, group, group_id = group_reading(self._lane, read)
         own_configs = dict(configs or {})
-        of_group = {} if group is None else group_configs(group)
+        decided = {} if group is None else configs_decided_by(group)
         if group is None:
             group_id = f"kafka-chaos-{self.topic}"
-        for name, value in of_group.items():
+        for name, value in decided.items():
             if name in own_configs and _as_text(own_configs[name]) != _as_text(value):
                 raise self._contradiction(name, f"a {key} with {name}={_as_text(value)}", f"{key}={{...}}")
-        _check_known("consumer", self._lane, {**own_configs, **of_group})
+        _check_known("consumer", self._lane, {**own_configs, **decided})
         reset = EARLIEST if group is None else group.reset
         usual: dict[str, object] = {"auto.offset.reset": reset, "reconnect.backoff.max.ms": 500, "log_level": 0}
         usual |= {"group.id": group_id, **self._lane.consumer_configs, **self.client_configs}
         servers = {"bootstrap.servers": self.bootstrap_servers}
-        return recorder.client({**usual, **own_configs, **of_group, **servers})
+        return recorder.client({**usual, **own_configs, **decided, **servers})
 
 
 class ProducerHandle(Handle[ApplicationProducers]):

@@ -134,7 +134,7 @@ class ConsumedRows(EventHandler):
         self._calls = load.calls
         self._lane_of_calls = lane  # The lane that its long calls hold up: for a loop, the one that it writes.
         self._assigned_rows: dict[tuple[str, int], dict[str, Any]] = {}
-        # By the number of a commit without an answer: the number of its call, and its rows.
+        # For each commit without an answer, by its number: the number of its call, and its rows.
         self._open_commits: dict[int, tuple[int, list[dict[str, Any]]]] = {}
 
     def note_end(self) -> None:

@@ -52,7 +52,7 @@ def log_reader(
     logger already; that of another client if a defect with a pattern concerns the lane.
     """
     is_transactional = "transactional.id" in configs
-    concerned = [defect for defect in MODELLED_DEFECTS.values() if defect.log and defect.concerns(lane)]
+    lane_defects = [defect for defect in MODELLED_DEFECTS.values() if defect.log and defect.concerns(lane)]
 
     def tell(kind: type[DefectPrecondition | AcknowledgedWithoutOffset], evidence: str, **more: Any) -> None:
         emit(kind(lane=lane.lane, producer_id=producer_id, evidence=evidence, **more))
@@ -72,14 +72,14 @@ def log_reader(
             tell(DefectPrecondition, evidence, defect="librdkafka-4953")
 
     def read_line_of_other_client(line: str) -> None:
-        for defect in concerned:
+        for defect in lane_defects:
             match = re.search(defect.log, line)
             if match is not None and (named := match.groupdict()).get("topic", lane.topic) == lane.topic:
                 partition = {"partition": int(named["partition"])} if "partition" in named else {}
                 tell(DefectPrecondition, f"{defect.component}: {named['text']}", defect=defect.id, **partition)
 
     if (lane.client or IN_PROCESS).partition(" ")[0] != IN_PROCESS:
-        return read_line_of_other_client if concerned else None
+        return read_line_of_other_client if lane_defects else None
     reads_log = configs.get("enable.idempotence") is True and not configs.keys() & _LOG_KEYS
     return read_line_of_librdkafka if reads_log else None
 

@@ -1,8 +1,8 @@
 """The keys of the harness's own records, and which of these are tombstones."""
 
 VALUES_PER_KEY = 5
-"""How often a producer writes a key in a partition before it goes on to others. With a key that is written for ever,
-compaction may have removed whatever was lost before its last record."""
+"""How often a producer writes a key in a partition before it goes on to others. Compaction keeps the last record of a
+key only: if a key were written for ever, losses before its last record could not be told from compaction."""
 _GOLDEN_RATIO = 0.6180339887498949
 """Its multiples, modulo 1, are spread evenly, whatever the number of keys."""
 

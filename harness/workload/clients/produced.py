@@ -52,7 +52,7 @@ class ProducedRows:
         reserves: bool = True,
         keys: Callable[[int], tuple[str | None, bool]] | None = None,
     ) -> None:
-        """`reserves`: whether to note seqs in the journal before they are sent; a producer may do so by itself."""
+        """`reserves`: whether to note seqs in the journal before they are sent: not if the producer's process does."""
         self.lane = lane
         self.producer_id = producer_id
         self.partitions = partitions

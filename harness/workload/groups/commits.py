@@ -51,7 +51,7 @@ class Assignment:
         """The partitions that the member has."""
         return frozenset(self._held)
 
-    def revoked(self, partitions: Iterable[int]) -> None:
+    def note_revoked(self, partitions: Iterable[int]) -> None:
         """Note that a rebalance takes these partitions away."""
         revoked = self._held & set(partitions)
         self._give_back(sorted(revoked), time.monotonic_ns())
@@ -93,7 +93,7 @@ _MERGED_NS = 100_000_000
 
 
 class Positions:
-    """The earliest time at which a client may have committed an offset by itself, and the assignment then.
+    """Notes the earliest time at which a client may have committed an offset by itself, and the assignment then.
 
     Several automatic commits may be on their way at once, and be answered in any order. All that is known of the commit
     of an offset: it was not sent before the record in front of that offset was polled.

@@ -77,7 +77,7 @@ class ConsumerGroup(GroupLoad):
             **(_FAST_METADATA if self.read.grows else {}),
             **self.lane.consumer_configs,
             # What the group decides overrides what the lane gives.
-            **group_configs(group),
+            **configs_decided_by(group),
             "group.id": self.group_id,
             **({"group.instance.id": f"{self.group_id}-{slot}"} if group.static else {}),
             "isolation.level": READ_COMMITTED,
@@ -144,7 +144,7 @@ def group_reading(lane: LaneSpec, read: LaneSpec) -> tuple[str, Group | None, st
     return "loop", lane.loop.group, loop_group_of(lane.lane)
 
 
-def group_configs(group: Group) -> dict[str, Any]:
+def configs_decided_by(group: Group) -> dict[str, Any]:
     """The configs of a member that the group's settings decide; in KIP-848's protocol, brokers decide the others."""
     classic = {"session.timeout.ms": group.session_timeout_ms, "partition.assignment.strategy": group.assignor}
     return {
@@ -159,7 +159,7 @@ def member_configs(group: Group) -> dict[str, Any]:
     """The configs of the harness's own members: those that the group's settings decide, and those that suit a load."""
     heartbeat = {"heartbeat.interval.ms": max(1, min(_HEARTBEAT_MS, group.session_timeout_ms // 3))}
     return {
-        **group_configs(group),
+        **configs_decided_by(group),
         **(heartbeat if group.protocol == CLASSIC else {}),
         "auto.commit.interval.ms": 1_000,
         "auto.offset.reset": group.reset,

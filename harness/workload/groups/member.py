@@ -111,7 +111,7 @@ class Member:
     def leave(self) -> None:
         """Close the consumer, which leaves the group, and give back its partitions."""
         self.client.close()
-        self.assignment.revoked(self.assignment.held)
+        self.assignment.note_revoked(self.assignment.held)
 
     def step(self) -> None:
         """Poll once, and process the records."""
@@ -182,7 +182,7 @@ class Member:
     def _note_revoked(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
         for entry in partitions:
             self._ends.pop(entry.partition, None)
-        self.assignment.revoked(entry.partition for entry in partitions)
+        self.assignment.note_revoked(entry.partition for entry in partitions)
 
     def _note_committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         self.commits.note_automatic(error, partitions)

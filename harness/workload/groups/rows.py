@@ -86,7 +86,7 @@ class SharerRows(EventHandler):
 
     def __post_init__(self) -> None:
         self._member_columns = {"lane": self.lane, "group": self.group, "member": self.member}
-        # By the member's number of each delivery: its row, until it is written.
+        # The rows that are not written yet, by the number that the member gave the delivery.
         self._deliveries: dict[int, dict[str, Any]] = {}
 
     def note_end(self) -> None:

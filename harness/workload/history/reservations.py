@@ -1,6 +1,6 @@
 """The journal of a load: which records are about to be sent, and which partitions consumers are assigned.
 
-It stays in the run directory only if the harness died. Then rows may be missing, and are recovered from the journal.
+It stays only if the harness died: missing rows are recovered from it. `command/journal.py` has other journals.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 
 RESERVATIONS = "reservations.jsonl"
 LEAST_SEQS = 256
-"""The least seqs per reservation. Few, since after a crash, reserved seqs that were never sent count as `info`, too."""
+"""The fewest seqs of a reservation: few, since after a crash, reserved seqs that were never sent count as `info`."""
 
 
 class Reservations:

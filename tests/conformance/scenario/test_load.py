@@ -14,7 +14,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 @pytest.mark.spark
 @pytest.mark.slow
 def test_an_acknowledged_record_that_is_gone_is_found_in_its_lane(pool: ClusterPool) -> None:
-    lease = pool.clean_lease(ClusterProfile(name="one broker", brokers=1, fresh=True))
+    lease = pool.lease_clean_cluster(ClusterProfile(name="one broker", brokers=1, fresh=True))
     (broker,) = lease.cluster.brokers.values()
     lanes = [LaneSpec(lane=name, replication_factor=1) for name in ("whole", "cut")]
     with load_beside(lease, ("kill",), lanes) as load:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scenario_pages import Indexed, index_json, read_results
 
-from kafka_chaos.conformance.scenario.record import plain
+from kafka_chaos.conformance.scenario.record import json_value
 from kafka_chaos.conformance.scenario.runner import results_json, tallies
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import UsageFailure
@@ -72,7 +72,7 @@ def test_facts_of_any_kind_can_be_written() -> None:
 
     record = scenario_record()
     facts = {"a": {3, 1, 2}, "b": b"\xff\x00", "c": Measured(1.5, Path("/x")), "d": (1, None, True), 5: "e"}
-    assert plain(facts) == {
+    assert json_value(facts) == {
         "a": [1, 2, 3], "b": "�\x00", "c": {"seconds": 1.5, "path": "/x"}, "d": [1, None, True], "5": "e",
     }  # fmt: skip
     assert json.dumps(record.to_json())
