@@ -33,7 +33,7 @@ class Attempt:
     """The run that a policy wants next.
 
     `name`: an attempt is expected to last as long as the longest attempt of the same name so far. `is_due`: it is made
-    even without budget. `spare`: the number of further such attempts that the budget must have time for.
+    even without budget. `spare`: for how many further attempts of that name time must be left.
     """
 
     experiment: Experiment

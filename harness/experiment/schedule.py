@@ -32,7 +32,7 @@ from kafka_chaos.harness.experiment.values import Place, Seconds, Spec, TimeSpan
 _DEFAULT_DURATION = WorkloadSpec().duration
 _DEFAULT_BROKERS = ClusterSpec().brokers
 _LARGEST_NUMBER = 1e9  # a number of the file that is larger is not used for drawing
-_ATTEMPTS = 20  # how often a schedule is drawn if too few faults fit into the load
+_ATTEMPTS = 20  # how often a schedule is drawn at most, if too few faults fit into the load
 
 S = TypeVar("S", bound=Spec)
 

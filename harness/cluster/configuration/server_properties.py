@@ -58,7 +58,7 @@ def broker_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, co
 def kraft_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> str:
     """The server.properties of a KRaft node: a broker, a controller, or a broker that is a controller, too.
 
-    `configs`, which are for this node alone, override the layout's; nothing overrides `owned`. Controllers get the
+    `configs`, which are for this node alone, override the layout's; `owned` overrides all. Controllers get the
     brokers' configs, too, since some of them, such as `auto.leader.rebalance.enable`, are for the controller.
     """
     is_broker, quorum = node.role == "broker", voters(spec)

@@ -46,7 +46,7 @@ _MARKERS = {0: ABORT, 1: COMMIT}
 """How the control records of each type end a transaction; other types end none. The record's own key has two bytes of
 version, then two bytes of type."""
 CHUNK = 8 << 20
-"""The bytes of a segment that are decoded at once."""
+"""How many bytes of a segment are read and decoded at once."""
 ROWS_PER_GROUP = 1 << 18
 CHECKPOINT_TIMEOUT = 15.0
 """Seconds: three times the interval at which brokers write high watermarks to disk by default."""
