@@ -39,7 +39,6 @@ _FLAGS = (
 )
 _numbers = itertools.count(1)
 
-
 # What needs the machine's engine, its JVM or its browser: each is one after the other, in one worker, and begins first.
 _ONE_BY_ONE = ("cluster", "spark", "browser")
 

@@ -32,7 +32,6 @@ def test_the_repository_s_own_packages_are_its_own():
     assert harness.OWNER == experiments.OWNER == "the user"
 """
 
-
 SPARK = ("--kafka-chaos-engine", "spark")  # which writes the report
 PRINTS_ORDERS = """exec java -cp '/opt/kafka/jars/*' org.apache.kafka.tools.consumer.ConsoleConsumer \\
   --bootstrap-server $BOOTSTRAP_SERVERS --topic $TOPIC --from-beginning"""

@@ -1,9 +1,9 @@
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.command.errors import UsageFailure
@@ -31,8 +31,7 @@ def small_matrix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KAFKA_CHAOS_CACHE", str(tmp_path))
 
 
-def run(*arguments: str) -> Result:
-    return ended(predict_command, *arguments)
+run = partial(ended, predict_command)
 
 
 def test_an_upgrade_names_lanes_statuses_and_the_rule() -> None:

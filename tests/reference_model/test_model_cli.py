@@ -3,11 +3,11 @@ import json
 import re
 import signal
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from click.testing import Result
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
@@ -24,8 +24,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_CHAOS_CACHE", str(tmp_path))
 
 
-def run_predict(*arguments: str) -> Result:
-    return ended(predict_command, *arguments)
+run_predict = partial(ended, predict_command)
 
 
 def test_predict_answers_in_json() -> None:

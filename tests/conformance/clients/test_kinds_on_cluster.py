@@ -15,7 +15,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 ALL = ("librdkafka 2.3.0", "java 4.1.1", *(f"{kind.name} {kind.version}" for kind in KINDS.values()))
 
-
 layout = in_both_modes(PLAIN, NEWEST)
 
 

@@ -23,7 +23,6 @@ pytestmark = pytest.mark.cluster
 BROKER = Target.parse("broker:1")
 TOPIC = "stamped"
 
-
 layout = in_both_modes(EQUIPPED, NEWEST_EQUIPPED)
 
 

@@ -15,7 +15,6 @@ from tests.faults.on_brokers import in_both_modes, proof_of
 
 pytestmark = pytest.mark.cluster
 
-
 layout = in_both_modes(PLAIN, NEWEST)
 
 

@@ -31,7 +31,6 @@ BROKER = Target.parse("broker:1")
 one_mode = pytest.mark.parametrize("layout", [EQUIPPED], indirect=True, ids=mode_of)
 _topics = itertools.count(1)
 
-
 layout = in_both_modes(EQUIPPED, NEWEST_EQUIPPED)
 
 

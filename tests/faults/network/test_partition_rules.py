@@ -12,7 +12,6 @@ from tests.faults.fakes import FakeCluster, FakeNode
 
 TARGET = Target.parse("broker:1")
 
-
 CHANCE = "-m statistic --mode random --probability 0.2500"
 REPLICATION, CONTROL = {"direction": "in", "port": "replication"}, {"direction": "in", "port": "control"}
 

@@ -24,7 +24,6 @@ from tests.faults.on_brokers import in_both_modes, proof_of
 pytestmark = [pytest.mark.cluster, needs_disks]
 BROKER = Target.parse("broker:1")
 
-
 layout = in_both_modes(EQUIPPED, NEWEST_EQUIPPED)
 
 

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.cluster
 
 RECORDS = 500
 
-
 layout = in_both_modes(PLAIN, NEWEST)
 
 

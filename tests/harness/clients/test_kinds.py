@@ -114,10 +114,8 @@ def test_a_client_of_one_s_own_is_a_command() -> None:
 
 def test_a_lane_of_a_test_has_a_client_too() -> None:
     planned = planned_lane("orders", client=["./service"])
-    lane = (
-        experiment_of({"name": "x", "lanes": [{"lane": planned.name, **planned.settings}]}, "test").phases[0].lanes[0]
-    )
-    assert lane.client == ("./service",)
+    values = {"name": "x", "lanes": [{"lane": planned.name, **planned.settings}]}
+    assert experiment_of(values, "test").phases[0].lanes[0].client == ("./service",)
 
 
 @pytest.fixture
@@ -229,17 +227,10 @@ echo "The method undefined() is undefined for the type Client" >&2
 exit 255
 """
 
+NEEDS_JARS = [pytest.mark.spark, pytest.mark.skipif(FOUND_JARS is None, reason="the compiler is not fetched")]
 
-@pytest.mark.parametrize(
-    "is_real",
-    [
-        False,
-        pytest.param(
-            True,
-            marks=[pytest.mark.spark, pytest.mark.skipif(FOUND_JARS is None, reason="the compiler is not fetched")],
-        ),
-    ],
-)
+
+@pytest.mark.parametrize("is_real", [False, pytest.param(True, marks=NEEDS_JARS)])
 def test_the_command_ends_with_70_and_the_compiler_s_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_real: bool, cache: Path
 ) -> None:

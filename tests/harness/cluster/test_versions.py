@@ -19,7 +19,6 @@ from kafka_chaos.harness.experiment.file import experiment_of
 BENCHMARK = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "versions.py")))
 OLD, NEW = VERSIONS["0.10.2.2"], VERSIONS["3.9.1"]
 
-
 BROKER = Node("broker-1", "broker", 1, "", 15_001, "")
 
 

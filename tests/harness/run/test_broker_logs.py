@@ -107,25 +107,17 @@ ELECTED = (LeaderElected, {"leader_epoch": 2, "start_offset": 1488, "isr": (3, 2
 @pytest.mark.parametrize(
     ("log", "expected"),
     [
-        (
-            LOG,
-            [
-                (LeaderElected, {"lane": "orders", "partition": 0, "leader_epoch": 2, "isr": (1, 2)}),
-                (LogTruncated, {"lane": "orders", "broker": 3, "offset": 40}),
-            ],
-        ),
+        (LOG,
+         [(LeaderElected, {"lane": "orders", "partition": 0, "leader_epoch": 2, "isr": (1, 2)}),
+          (LogTruncated, {"lane": "orders", "broker": 3, "offset": 40})]),
         (FOLLOWER_LOG,
          [(LogTruncated, {"offset": 6985, "log_end": 24828}), (LogTruncated, {"offset": 6980, "log_end": None})]),
         (FOLLOWS + LEADS + FIRST_CUT,
          [(LeaderElected, {"leader_epoch": 2}), (LogTruncated, {"offset": 6985, "log_end": None})]),
         (CONTROLLER_LOG, [(PartitionOffline, {"controller": 3, "partition": 0, "leader_epoch": 1})]),
-        (
-            KRAFT_LOG,
-            [
-                (PartitionOffline, {"controller": 3, "partition": 0, "leader_epoch": 3}),
-                (LeaderElected, {"partition": 1, "leader_epoch": 3, "isr": (3, 2)}),
-            ],
-        ),
+        (KRAFT_LOG,
+         [(PartitionOffline, {"controller": 3, "partition": 0, "leader_epoch": 3}),
+          (LeaderElected, {"partition": 1, "leader_epoch": 3, "isr": (3, 2)})]),
         # Before 2.8 the ISR of an election is in the request alone.
         (LOG_OF_2_4, [ELECTED]),
         (LOG_OF_1_0, [ELECTED]),

@@ -20,24 +20,16 @@ from kafka_chaos.reference_model.search import Budget, breadth_first
 
 ENTRIES = 3
 
+BY_NIGHT = [
+    Lane(lane="unclean", acks="1", unclean_leader_election=True, faults=("partition", "kill")),
+    Lane(lane="power", acks="1", faults=("power-loss", "pause")),
+    Lane(lane="kip101", acks="1", unclean_leader_election=True, kafka_version="1.1.1", faults=("kill", "pause")),
+]
+BY_DAY = Lane(lane="eligible", min_insync_replicas=2, kafka_version="4.3.1", faults=("power-loss", "session-expiry"))
+
 
 @pytest.mark.parametrize(
-    "lane",
-    [
-        pytest.param(
-            Lane(lane="unclean", acks="1", unclean_leader_election=True, faults=("partition", "kill")),
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(Lane(lane="power", acks="1", faults=("power-loss", "pause")), marks=pytest.mark.slow),
-        pytest.param(
-            Lane(
-                lane="kip101", acks="1", unclean_leader_election=True, kafka_version="1.1.1", faults=("kill", "pause")
-            ),
-            marks=pytest.mark.slow,
-        ),
-        Lane(lane="eligible", min_insync_replicas=2, kafka_version="4.3.1", faults=("power-loss", "session-expiry")),
-    ],
-    ids=lambda lane: lane.lane,
+    "lane", [*(pytest.param(lane, marks=pytest.mark.slow) for lane in BY_NIGHT), BY_DAY], ids=lambda lane: lane.lane
 )
 def test_the_logs_of_any_two_replicas_are_among_those_that_may_be(lane: Lane) -> None:
     loaded = states.initial_state(lane)._replace(records=(states.Record(states.RETRY, ENTRIES, states.NOWHERE),))

@@ -20,7 +20,6 @@ LANES = {
 }
 LANES |= {f"{name}, eligible": replace(lane, kafka_version="4.3.1") for name, lane in LANES.items()}
 
-
 OF_READS = {Anomaly.TRUNCATED_READ, Anomaly.INCONSISTENT_OFFSET}
 
 

@@ -151,7 +151,6 @@ def test_a_consumer_without_leader_epochs_misses_records_where_a_log_may_be_repl
 
 MISPLACED = Anomaly.LOST_WRITE, Anomaly.INCONSISTENT_OFFSET
 
-
 OF_SARAMA = {"client": "sarama 1.43.3"}
 OF_KAFKAJS = {"client": "kafkajs 2.2.4"}
 WITHOUT_ACKS = {**OF_KAFKAJS, "acks": "0", "idempotence": False}

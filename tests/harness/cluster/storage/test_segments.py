@@ -14,7 +14,6 @@ from kafka_chaos.harness.cluster.storage.files import CheckpointError, parse_lea
 
 NAME = "00000000000000000000.log"
 
-
 Content = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
 

@@ -90,9 +90,9 @@ def test_one_that_commits_before_reads_afterwards_and_not_at_all_if_it_is_refuse
 @pytest.mark.parametrize(
     ("code", "disturbed", "outcome"),
     [
-        (KafkaError.ILLEGAL_GENERATION, False, "fail"),
-        (KafkaError.UNKNOWN_MEMBER_ID, False, "fail"), (KafkaError.ILLEGAL_GENERATION, True, "info"),
-        (KafkaError.REQUEST_TIMED_OUT, False, "info"), (KafkaError._TRANSPORT, False, "info"),
+        (KafkaError.ILLEGAL_GENERATION, False, "fail"), (KafkaError.UNKNOWN_MEMBER_ID, False, "fail"),
+        (KafkaError.ILLEGAL_GENERATION, True, "info"), (KafkaError.REQUEST_TIMED_OUT, False, "info"),
+        (KafkaError._TRANSPORT, False, "info"),
     ],
 )  # fmt: skip
 def test_what_is_known_of_a_commit_that_failed(code: int, disturbed: bool, outcome: str) -> None:

@@ -19,7 +19,6 @@ from tests.clusters import NEWEST, PLAIN
 EXPERIMENTS = Path(__file__).parents[4] / "experiments"
 NAMES = ("clients", "client-roles", "client-transactions", "client-lives", "client-faults")
 
-
 ASSIGNED_BY_BROKERS, SHARES, TIERED = "versions/client-kip848", "share-groups", "tiered-storage"
 LAYOUTS = [
     *((name, layout) for name in NAMES for layout in (PLAIN, NEWEST)),
