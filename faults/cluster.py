@@ -155,13 +155,13 @@ class DiskControl(Protocol):
     def refuse_appends(self, topic: str | None) -> None:
         """Refuse writes to the newest segment of each partition of this topic, or without `topic`, of all topics."""
 
-    def refused(self) -> Mapping[str, bool]:
-        """The segments that `refuse_appends` chose, by name, and whether they still refuse writes."""
+    def failing_segments(self) -> Mapping[str, bool]:
+        """Whether each segment that `refuse_appends` chose still refuses writes, by the segment's name."""
 
     def fail(self) -> None:
         """Report a disk error to the file system: it becomes read-only, and loses what was not flushed."""
 
-    def refuses_writes(self) -> bool:
+    def is_read_only(self) -> bool:
         """Whether the file system is read-only, so that it refuses a write."""
 
 

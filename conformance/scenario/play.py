@@ -100,7 +100,7 @@ class Play:
         with Producers(lease.cluster.bootstrap_servers, topic_name) as clients:
             observer = ReplicaObserver(lease.cluster, lease.metadata, clients, topic_name, brokers)
             stage = Stage(lease, topic_name, model, act, clients, observer, self.notify)
-            with stage.watching:
+            with stage.watches:
                 stage.settle("The topic is created; all replicas are in sync.")
                 yield stage
 

@@ -57,7 +57,7 @@ class TransactionAnomaly(AnomalyName):
     )
     ZOMBIE_COMMIT = "zombie_commit", "a commit by an incarnation that a later one had fenced"
     HANGING_TRANSACTION = "hanging_transaction", "a transaction that stays open past its time-out", Trait.BY_LOG
-    DEPENDENCY_CYCLE = "dependency_cycle", "transactions with records before each other's, in a cycle", Trait.BY_LOG
+    DEPENDENCY_CYCLE = "dependency_cycle", "committed transactions that depend on each other in a cycle", Trait.BY_LOG
 
 
 def transactional_id(lane: str, number: int) -> str:
@@ -90,8 +90,8 @@ class Transactional(Settings):
     )
     restarts: int = setting(
         0,
-        "how often, evenly over the load, one of the producers is killed in the middle of a transaction and comes "
-        "back under its transactional id; the former incarnation then asks for its commit, too",
+        "how often, evenly over the load, one of the producers is abandoned in the middle of a transaction and another "
+        "begins under its transactional id; the former goes on as a zombie, and asks for its commit, to be refused",
         least=0,
         le=1_000,
     )

@@ -55,7 +55,7 @@ class FailsWrites(OnDisk):
 
         def kill_if_broken(node: NodeControl) -> None:
             disk = disk_of(node)
-            if disk.is_filled() or disk.refuses_writes() or any(disk.refused().values()):
+            if disk.is_filled() or disk.is_read_only() or any(disk.failing_segments().values()):
                 node.kill()
 
         at_once(nodes, kill_if_broken)
@@ -119,7 +119,7 @@ class ReadOnlyDisk(FailsWrites):
         disk_of(node).fail()
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        evidence = {"refused": disk_of(node).refuses_writes(), **_broker_state(node)}
+        evidence = {"refused": disk_of(node).is_read_only(), **_broker_state(node)}
         return Proof(evidence["refused"], evidence, "its disk takes writes")
 
     @staticmethod
@@ -174,10 +174,10 @@ class FailingSegment(FailsWrites):
         disk_of(node).refuse_appends(None if self.lane is None else cluster.topic(self.lane))
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        refused = disk_of(node).refused()
-        evidence = {"files": sorted(refused), **_broker_state(node)}
-        writable = [name for name, refuses in refused.items() if not refuses]
-        if not refused:
+        segments = disk_of(node).failing_segments()
+        evidence = {"files": sorted(segments), **_broker_state(node)}
+        writable = [name for name, refuses in segments.items() if not refuses]
+        if not segments:
             return Proof(False, evidence, "it has no such segment")
         return Proof(not writable, evidence, f"{first_of(writable, MOST_SHOWN)} can be written to")
 

@@ -76,7 +76,7 @@ class AttachedIsolate(_ProvenByState, Isolate):
 
 
 class AttachedPartition(Partition):
-    """The fault `partition`, injected by `cut`, healed by `mend`, and proven by the packets that `stopped` counts."""
+    """The fault `partition`, done by `cut` and `mend`, and proven by the number of packets that `stopped` prints."""
 
     commands = ("state", "cut", "stopped", "mend")
     holds: ClassVar[str] = CUT_OFF
@@ -149,7 +149,7 @@ def _nodes_at_risk(fault: Fault, file: NodesFile) -> Iterator[tuple[str, int]]:
             raise UsageFailure(f"{target.text}: the file of nodes names no such node")
         yield from ((kind, id_by_number[number]) for number in numbers)
         return
-    if target.role == "controller" and file.controllers:
+    if target.role == "controller" and file.controllers:  # Any of them may be the active one.
         yield from (("controllers", number) for number in file.controllers)
         return
     for number in target.numbers or file.brokers:

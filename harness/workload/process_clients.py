@@ -94,7 +94,7 @@ class ProcessProducer(LaneProducer, EventHandler):
         self.process.let_leave(_LEAVE_TIMEOUT_S)
 
     def _kill_client(self, *, open_transaction: bool) -> None:
-        """Kill the process, which by itself leaves an `open_transaction` behind."""
+        """Kill the process. This leaves an open transaction behind, so `open_transaction` is not used."""
         self.process.kill_quietly(_LEAVE_TIMEOUT_S)
 
     def _handle_flushed(self, **_: Any) -> None:
@@ -178,7 +178,7 @@ class ProcessConsumer(Follower, EventHandler):
         return not self.process.has_ended.is_set()
 
     def note_problem(self, problem: str) -> None:
-        """Note a problem of the process, which is one of the lane."""
+        """Note a problem of the process; it is a problem of the lane, too."""
         self.process.note_problem(problem)
 
     def leave(self) -> None:

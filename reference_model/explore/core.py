@@ -20,7 +20,7 @@ from kafka_chaos.reference_model.explore.state import (
     Controller,
     CoreState,
     Local,
-    Pair,
+    Relation,
     Remainder,
     examine,
 )
@@ -63,7 +63,7 @@ class CoreScope:
 
 class CoreAction(NamedTuple):
     """A step: its name, and the broker that takes it. `other`: the other broker or the record that the step concerns.
-    `detail`: the epoch or the offset in its sentence."""
+    `detail`: the epoch or the offset that the step's text names, if any."""
 
     name: str
     broker: int = -1
@@ -77,7 +77,7 @@ CoreStep = tuple[CoreAction, CoreState]
 class Core:
     """The core under one protocol, in one scope. A state is a tuple of numbers that stand for values (`CoreState`).
 
-    `locals` (of replicas), `controllers`, `remainders`: the values, by number. `brokers`: the indices of all brokers.
+    The values, by number: `locals` (of replicas), `controllers`, `remainders` (of the scope). `brokers`: all indices.
     """
 
     def __init__(self, protocol: Protocol, scope: CoreScope) -> None:
@@ -88,7 +88,7 @@ class Core:
         self.locals, self.controllers = self._locals.values, self._controllers.values
         self.remainders = self._remainders.values
         self.brokers = range(scope.brokers)
-        self._pairs: dict[tuple[int, int, int], Pair] = {}
+        self._relations: dict[tuple[int, int, int], Relation] = {}
 
     def initial(self) -> CoreState:
         """The state in which nobody leads, every broker is in the ISR, and all logs are empty."""
@@ -98,13 +98,13 @@ class Core:
         remainder = self._remainders.number(Remainder(0, tuple(sorted(self.scope.faults))))
         return (*(blank for _ in self.brokers), controller, remainder)
 
-    def pair(self, broker: int, leader: int, follower: int) -> Pair:
-        """The result of `examine`. `leader`, `follower`: numbers of local states, of `broker` and of another one."""
+    def relation(self, broker: int, leader: int, follower: int) -> Relation:
+        """How `broker` and another replica relate in the local states of these numbers (`examine`), remembered."""
         key = (broker, leader, follower)
-        pair = self._pairs.get(key)
-        if pair is None:
-            pair = self._pairs[key] = examine(self.protocol, broker, self.locals[leader], self.locals[follower])
-        return pair
+        relation = self._relations.get(key)
+        if relation is None:
+            relation = self._relations[key] = examine(self.protocol, broker, self.locals[leader], self.locals[follower])
+        return relation
 
     def steps(self, state: CoreState) -> Iterator[CoreStep]:
         """Yield every possible (action, next state)."""
@@ -165,7 +165,7 @@ class Core:
                 yield CoreAction("become_leader", broker, detail=epoch), self._with_local(state, broker, led)
 
     def become_follower(self, state: CoreState) -> Iterator[CoreStep]:
-        """A broker receives a LeaderAndIsr of a newer epoch in which it does not lead. It truncates if any does."""
+        """A broker receives a LeaderAndIsr of a newer epoch in which it does not lead; it truncates if another does."""
         for broker, local, epoch, leader, isr in self._newer_requests(state):
             if leader == broker:
                 continue
@@ -211,7 +211,7 @@ class Core:
             return
         for other in self.brokers:
             is_other_member = other != broker and local.isr >> other & 1
-            if is_other_member and not self.pair(broker, state[broker], state[other]).holds_next:
+            if is_other_member and not self.relation(broker, state[broker], state[other]).holds_next:
                 return
         advanced = local._replace(high_watermark=local.high_watermark + 1)
         action = CoreAction("advance_high_watermark", broker, detail=advanced.high_watermark)
@@ -220,7 +220,7 @@ class Core:
     def follower_fetch(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
         """A replica that follows `broker` takes the next record and the high watermark from it."""
         for other in self.brokers:
-            if other != broker and (fetched := self.pair(broker, state[broker], state[other]).fetched) is not None:
+            if other != broker and (fetched := self.relation(broker, state[broker], state[other]).fetched) is not None:
                 yield CoreAction("fetch", other, broker, len(fetched.log) - 1), self._with_local(state, other, fetched)
 
     def leader_change_isr(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
@@ -233,10 +233,10 @@ class Core:
             if other == broker:
                 continue
             bit = 1 << other
-            pair = self.pair(broker, state[broker], state[other])
-            if local.isr & bit and pair.lags:
+            relation = self.relation(broker, state[broker], state[other])
+            if local.isr & bit and relation.lags:
                 yield CoreAction("shrink_isr", broker, other), self._with_isr(state, broker, local.isr & ~bit)
-            elif not local.isr & bit and pair.may_join_isr:
+            elif not local.isr & bit and relation.may_join_isr:
                 yield CoreAction("expand_isr", broker, other), self._with_isr(state, broker, local.isr | bit)
 
     def restart(self, state: CoreState) -> Iterator[CoreStep]:
@@ -258,9 +258,9 @@ class Core:
                 shortest = 0 if fault == "power-loss" else len(local.log)
                 for end in range(shortest, len(local.log) + 1):
                     for watermark in range(min(end, local.high_watermark) + 1):
-                        # With this epoch, it takes at most the last one of the requests sent so far.
-                        refused_epoch = max(local.leader_epoch, controller.leader_epoch - 1)
-                        started = Local(local.log[:end], watermark, refused_epoch, NO_LEADER, 0)
+                        # As if it had seen all requests but the last: it ignores those from before its registration.
+                        latest_ignored_epoch = max(local.leader_epoch, controller.leader_epoch - 1)
+                        started = Local(local.log[:end], watermark, latest_ignored_epoch, NO_LEADER, 0)
                         after = self._with_local(state, broker, started)
                         yield CoreAction(fault, broker), (*after[:-1], rest)
 

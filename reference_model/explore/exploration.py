@@ -45,7 +45,7 @@ def _committed_on(core: Core, state: CoreState, isr: int | None = None) -> bool:
         if local.leader == broker and local.high_watermark:
             members = local.isr if isr is None else isr
             for other in core.brokers:
-                if members >> other & 1 and not core.pair(broker, state[broker], state[other]).agrees:
+                if members >> other & 1 and not core.relation(broker, state[broker], state[other]).agrees:
                     return False
     return True
 
@@ -63,7 +63,7 @@ def committed_records_kept(core: Core, state: CoreState) -> bool:
     for broker in core.brokers:
         local = core.locals[state[broker]]
         has_committed = local.leader == broker and local.high_watermark > 0
-        if has_committed and not core.pair(broker, state[broker], state[leader]).agrees:
+        if has_committed and not core.relation(broker, state[broker], state[leader]).agrees:
             return False
     return True
 
@@ -73,7 +73,7 @@ def followers_agree(core: Core, state: CoreState) -> bool:
     for broker in core.brokers:
         if core.locals[state[broker]].leader == broker:
             for other in core.brokers:
-                if other != broker and not core.pair(broker, state[broker], state[other]).is_prefix:
+                if other != broker and not core.relation(broker, state[broker], state[other]).is_prefix:
                     return False
     return True
 
@@ -82,7 +82,7 @@ def log_matching(core: Core, state: CoreState) -> bool:
     """Two logs that have entries of the same leader epoch at the same offset are equal up to this offset."""
     for broker in core.brokers:
         for other in range(broker):
-            if not core.pair(broker, state[broker], state[other]).logs_match:
+            if not core.relation(broker, state[broker], state[other]).logs_match:
                 return False
     return True
 

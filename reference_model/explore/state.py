@@ -61,7 +61,7 @@ CoreState = tuple[int, ...]
 """The numbers that `Core` has for each replica's local state, then for the `Controller`, and last the `Remainder`."""
 
 
-class Pair(NamedTuple):
+class Relation(NamedTuple):
     """How two replicas relate in their local states: a first one that may lead, and a second one that may follow it.
 
     `follows`: the first counts the second as its follower. `fetched`: the second's state after its next fetch, or None
@@ -80,14 +80,14 @@ class Pair(NamedTuple):
     logs_match: bool
 
 
-def examine(protocol: Protocol, broker: int, leader: Local, follower: Local) -> Pair:
+def examine(protocol: Protocol, broker: int, leader: Local, follower: Local) -> Relation:
     """The interactions of `broker`, in the local state `leader`, with a replica in the local state `follower`."""
     takes_itself_for_leader = leader.leader == broker
     follows = takes_itself_for_leader and follower.leader == broker
     follows = follows and serves(leader.leader_epoch, follower.leader_epoch, checks_epoch=protocol.fenced)
     watermark = leader.high_watermark
     end = len(follower.log)
-    return Pair(
+    return Relation(
         follows=follows,
         fetched=fetch(leader, follower) if follows and end < len(leader.log) else None,
         lags=not follows or lags(end, len(leader.log)),

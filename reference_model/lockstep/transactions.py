@@ -72,7 +72,7 @@ class TransactionsConfig:
 
     def initial(self) -> TransactionsState:
         """The state in which nothing has begun."""
-        return TransactionsState(initial_state(self.setup)._replace(delayed=0, failovers=0))
+        return TransactionsState(initial_state(self.setup)._replace(delays_left=0, failovers=0))
 
 
 class ProducerView(NamedTuple):

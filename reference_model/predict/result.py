@@ -109,10 +109,10 @@ class Prediction:
             # A group without a loop has no anomalies of loops.
             without_loop = set(OF_GROUPS) if family is GroupAnomaly else set()
             if set(answers) not in (set(), set(family), without_loop):
-                raise ValueError(f"a prediction names every anomaly of {part}, or none")
+                raise ValueError(f"{part}: some anomalies are missing, expected all or none")
             anomalies |= answers
         if Anomaly.LOST_WRITE not in anomalies:
-            raise ValueError("a prediction names the anomalies that every lane has")
+            raise ValueError("the anomalies that every lane has are missing")
         bounds = dict(value["scope"])
         states, complete = int(bounds.pop("states")), bool(bounds.pop("complete"))
         return cls(anomalies, states, complete, bounds)

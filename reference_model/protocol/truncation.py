@@ -2,8 +2,7 @@
 
 A log is a tuple of entries (`entries.py`). Leader epochs never decrease along a log, except without fencing, where a
 follower may fetch from a leader of a later epoch than its own and then lead in an earlier one. A leader's epoch cache
-has the epochs of its log. The leader's own epoch starts at its log end at the latest, because a leader notes its epoch
-when it is elected and not with its first record (KIP-101).
+has the epochs of its log, and its own epoch from its election on, even before its first record in it (KIP-101).
 """
 
 from collections.abc import Callable
@@ -20,7 +19,7 @@ def end_offset_for(log: Log, leader_epoch: int) -> int:
     for offset, entry in enumerate(log):
         if leader_epoch_of(entry) > leader_epoch:
             return offset
-    return len(log)
+    return len(log)  # The leader's own epoch, noted at its election, starts here at the latest.
 
 
 def to_high_watermark(log: Log, high_watermark: int, leader_log: Log) -> int:

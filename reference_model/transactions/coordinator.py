@@ -5,7 +5,7 @@ time-out fences), KIP-890 (one epoch per transaction; verification). The answers
 at `TransactionCoordinator.endTransaction` in Kafka 4.
 
 Left out: producer epochs that are used up, after which a producer gets another producer id; the expiry of transactional
-ids; requests during an append for their transactional id (CONCURRENT_TRANSACTIONS, as while a transaction is ended).
+ids; requests that arrive while an entry for their id is being appended (Kafka answers CONCURRENT_TRANSACTIONS).
 """
 
 from enum import Enum

@@ -36,7 +36,7 @@ def contents(log: Log, id: int) -> Contents:
             records += entry.epoch == epoch  # an older epoch has sequence numbers of its own
             open_records.append(entry.number)
         else:
-            coordinator_epoch = max(coordinator_epoch, entry.number)  # `number` of a marker
+            coordinator_epoch = max(coordinator_epoch, entry.number)  # a marker's `number` is its coordinator epoch
             open_records = []
     return Contents(epoch, records, tuple(open_records), coordinator_epoch)
 

@@ -39,7 +39,7 @@ def initialise(state: states.State, setup: states.Setup) -> Iterator[Step]:
         name = "start" if producer.phase == states.STARTING else "renew_epoch"
         reply, appended = init_producer_id(state.coordinated[id].last_entry, expected_epoch, setup.rules)
         if reply is Reply.OK and appended is not None:
-            after = state.with_entry(setup, id, appended, unmarked=0)
+            after = state.with_entry(setup, id, appended, unmarked=0)  # No partition awaits a marker.
             begun = states.Producer(states.READY, appended.epoch, sent=(0,) * setup.partitions)
             yield Action(name, number, detail=str(appended.epoch)), after.with_producer(number, begun)
         elif appended is not None:  # The coordinator first aborts what another incarnation has left open.
@@ -49,19 +49,20 @@ def initialise(state: states.State, setup: states.Setup) -> Iterator[Step]:
 
 
 def write(state: states.State, setup: states.Setup) -> Iterator[Step]:
-    """A producer sends its next record, or again the one in doubt; first, it adds the partition if leaders do not."""
+    """A producer sends its next record, or again the one in doubt; before, it adds the partition, unless leaders do."""
     for number, producer in enumerate(state.producers):
+        may_go_on = producer.phase == states.WRITING and producer.last_record != states.REFUSED
         if producer.phase == states.READY and len(state.outcomes) < setup.transactions:
             begun = producer._replace(phase=states.WRITING, transaction=len(state.outcomes))
             before = state.with_producer(number, begun)._replace(outcomes=(*state.outcomes, states.OPEN))
-        elif producer.phase == states.WRITING and producer.knows != states.FAILED and producer.written < setup.size:
+        elif may_go_on and producer.written < setup.size:
             begun, before = producer, state
         else:
             continue
         index, partition = begun.written, setup.partition_of(begun.written)
         if setup.rules.commits_incomplete:
             # To the producer with this defect, a record that it gave up is as good as acknowledged.
-            given_up = begun._replace(written=begun.written + 1, knows=states.CERTAIN)
+            given_up = begun._replace(written=begun.written + 1, last_record=states.ACKNOWLEDGED)
             action = Action("give_up", number, begun.transaction, index, partition)
             yield action, before.with_producer(number, given_up)
         if setup.rules.epoch_per_transaction or begun.added >> partition & 1:
@@ -77,7 +78,7 @@ def end(state: states.State, setup: states.Setup) -> Iterator[Step]:
         if producer.phase in (states.COMMITTING, states.ABORTING):
             choices = [producer.phase == states.COMMITTING]
         elif producer.phase == states.WRITING:
-            is_complete = producer.written == setup.size and producer.knows == states.CERTAIN
+            is_complete = producer.written == setup.size and producer.last_record == states.ACKNOWLEDGED
             choices = [True, False] if is_complete else [False]
         else:
             continue
@@ -102,8 +103,8 @@ def _send(state: states.State, setup: states.Setup, request: states.Request) -> 
         yield action._replace(detail=reply.value), _answered(arrived, setup, request, reply)
     if reply is Reply.OK:
         yield action._replace(detail="unanswered"), _unanswered(arrived, request)
-    if state.delayed:
-        late = state._replace(late=(*state.late, request), delayed=state.delayed - 1)
+    if state.delays_left:
+        late = state._replace(late=(*state.late, request), delays_left=state.delays_left - 1)
         yield action._replace(detail="late"), _unanswered(late, request)
 
 
@@ -122,7 +123,7 @@ def _unanswered(state: states.State, request: states.Request) -> states.State:
     if request.kind is not Kind.PRODUCE:
         return state
     producer = state.producers[request.producer]
-    return state.with_producer(request.producer, producer._replace(knows=states.IN_DOUBT))
+    return state.with_producer(request.producer, producer._replace(last_record=states.IN_DOUBT))
 
 
 def _answered(state: states.State, setup: states.Setup, request: states.Request, reply: Reply) -> states.State:
@@ -131,13 +132,13 @@ def _answered(state: states.State, setup: states.Setup, request: states.Request,
     if reply in (Reply.FENCED, Reply.INVALID_TXN_STATE):
         return state.with_producer(number, over(producer))
     if reply is not Reply.OK:
-        return state.with_producer(number, producer._replace(knows=states.FAILED))
+        return state.with_producer(number, producer._replace(last_record=states.REFUSED))
     if request.kind is Kind.ADD_PARTITION:
         return state.with_producer(number, producer._replace(added=producer.added | 1 << request.detail))
     if request.kind is Kind.PRODUCE:
         partition = setup.partition_of(request.detail)
         sent = with_item(producer.sent, partition, producer.sent[partition] + 1)
-        written = producer._replace(written=producer.written + 1, knows=states.CERTAIN, sent=sent)
+        written = producer._replace(written=producer.written + 1, last_record=states.ACKNOWLEDGED, sent=sent)
         return state.with_producer(number, written)
     acknowledged = state.with_outcome(request.transaction, states.COMMITTED if request.detail else states.ABORTED)
     return _ended(acknowledged, setup, request)
@@ -150,10 +151,10 @@ def _ended(state: states.State, setup: states.Setup, request: states.Request) ->
     if rules.epoch_per_transaction:
         # The answer to EndTxn has the next epoch.
         epoch, sent = state.coordinated[setup.ids[number]].last_entry.epoch, (0,) * setup.partitions
-    elif producer.knows != states.CERTAIN:
+    elif producer.last_record != states.ACKNOWLEDGED:
         phase = states.RENEWING
     after = state.with_producer(number, states.Producer(phase, epoch, sent=sent))
-    return without_late(after, request.transaction, rules.late_kinds)
+    return without_late(after, request.transaction, kept=rules.late_kinds)
 
 
 def over(producer: states.Producer) -> states.Producer:

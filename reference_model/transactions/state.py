@@ -26,8 +26,8 @@ DATA, COMMIT, ABORT = range(3)
 # error after which it can only be closed.
 STARTING, READY, WRITING, COMMITTING, ABORTING, RENEWING, OVER = range(7)
 
-# What a producer knows of its last record: it was acknowledged, it may or may not be in the log, it was refused.
-CERTAIN, IN_DOUBT, FAILED = range(3)
+# What a producer knows of its last record. IN_DOUBT: it may or may not be in the log.
+ACKNOWLEDGED, IN_DOUBT, REFUSED = range(3)
 
 # The outcome of a transaction: none yet; a commit was asked for; a commit was acknowledged; aborted, by whomever.
 OPEN, ASKED, COMMITTED, ABORTED = range(4)
@@ -126,8 +126,8 @@ class Producer(NamedTuple):
     """An incarnation of a producer.
 
     `written`: how many records of its transaction are acknowledged. `added`: the bit set of partitions that it has
-    added to the transaction. `knows`: what it knows of its last record. `sent`: by partition, how many records it has
-    sent in this epoch, which is the next sequence number.
+    added to the transaction. `last_record`: what it knows of that record. `sent`: by partition, how many records it
+    has sent in this epoch, which is the next sequence number.
     """
 
     phase: int
@@ -135,7 +135,7 @@ class Producer(NamedTuple):
     transaction: int = NONE
     written: int = 0
     added: int = 0
-    knows: int = CERTAIN
+    last_record: int = ACKNOWLEDGED
     sent: tuple[int, ...] = ()
 
 
@@ -163,7 +163,7 @@ class State(NamedTuple):
     `late`, `late_markers`: requests and markers on their way. `read`: the bit set of records that a read_committed
     consumer was given; `early`: that of records that it was given before their commit was asked for.
     `zombie_commits`: the bit set of transactions for which the coordinator accepted a commit after a later incarnation
-    of the producer had got an epoch of its own. `delayed`, `failovers`, `losses`: how many may still happen.
+    of the producer had got an epoch of its own. `delays_left`, `failovers`, `losses`: how many may still happen.
     """
 
     producers: tuple[Producer, ...]
@@ -176,7 +176,7 @@ class State(NamedTuple):
     read: int
     early: int
     zombie_commits: int
-    delayed: int
+    delays_left: int
     failovers: int
     losses: int
 
@@ -217,7 +217,7 @@ def initial_state(setup: Setup) -> State:
         read=0,
         early=0,
         zombie_commits=0,
-        delayed=setup.delayed,
+        delays_left=setup.delayed,
         failovers=setup.failovers,
         losses=setup.losses,
     )

@@ -39,7 +39,7 @@ class FakeDisk:
     def refuse_appends(self, topic: str | None) -> None:
         self.refusing = {f"log-directory-1/{topic or 'any'}-0/0.log": True}
 
-    def refused(self) -> dict[str, bool]:
+    def failing_segments(self) -> dict[str, bool]:
         return self.refusing
 
     def slow_down(self, pid: int, writes_per_second: int) -> None:
@@ -68,7 +68,7 @@ class FakeDisk:
     def fail(self) -> None:
         self.read_only = True
 
-    def refuses_writes(self) -> bool:
+    def is_read_only(self) -> bool:
         return self.read_only
 
     def make_whole(self) -> None:

@@ -1,7 +1,7 @@
 """The members of a scenario's consumer group, each a process, and observations of the group from outside.
 
-The owners of partitions are observed only while no rebalance is in progress; a rebalance that waits for a member may
-take long. A member's generation and partitions are observed only between its batches, and not if it is frozen or dead.
+While a rebalance waits for a member, which may take long, the group is observed without the owners of its partitions. A
+member's generation and partitions are observed only between its batches, and not if it is frozen or dead.
 """
 
 import signal
@@ -157,8 +157,8 @@ class Members:
     def observe(self) -> observation.GroupObservation:
         """Observe members, owners of partitions, committed offsets, and what each member tells and did.
 
-        Raises `ClusterFailure` if the coordinator does not answer, or if a rebalance is in progress though every
-        member answers: it will soon be over.
+        Raises `ClusterFailure` if the coordinator does not answer, or if a rebalance is in progress though no
+        member is frozen, dead or in the middle of a batch: it will soon be over.
         """
         described = self._describe()
         observed = {number: self._observe_member(process) for number, process in self._processes.items()}

@@ -27,9 +27,9 @@ _TIMEOUT = 60.0  # seconds for a member to get what it asks for, again and again
 _WAIT_MS = 500  # how long a leader may wait for a record before it answers a fetch
 
 
-def _first_error(*answers: Any) -> str:
-    """The name of the first error in an answer and its parts; `TAKEN` if there is none."""
-    return error_name(next((answer.error_code for answer in answers if answer.error_code != NONE), NONE))
+def _first_error(*answers: Any) -> str | None:
+    """The name of the first error in an answer and its parts, if any."""
+    return next((error_name(answer.error_code) for answer in answers if answer.error_code != NONE), None)
 
 
 class _Session:
@@ -76,7 +76,7 @@ class ShareMember:
             )
         )
         parts = [part for topic in answer.responses for part in topic.partitions]
-        if (error := _first_error(answer, *parts)) != TAKEN:
+        if error := _first_error(answer, *parts):
             self.errors.append(error)
             self.close()
         acquired = [batch for part in parts for batch in part.acquired_records or ()]
@@ -147,7 +147,7 @@ class ShareMembers:
             except ClusterFailure as trouble:
                 member.errors.append(str(trouble))
                 return None
-            error = _first_error(answer, *(part for topic in answer.responses for part in topic.partitions))
+            error = _first_error(answer, *(part for topic in answer.responses for part in topic.partitions)) or TAKEN
             if error == NO_SESSION:
                 member.close()
             if error not in _FINAL_ANSWERS:
@@ -174,8 +174,8 @@ class ShareMembers:
         with self._coordinator() as coordinator:
             group = coordinator.request(request).groups[0]
         parts = [part for answered in group.topics for part in answered.partitions]
-        if (error := _first_error(group, *parts)) != TAKEN or not parts:
-            raise ClusterFailure(f"the start offset of {self.id} can't be read: {error}")
+        if (error := _first_error(group, *parts)) or not parts:
+            raise ClusterFailure(f"the start offset of {self.id} can't be read: {error or 'the answer lacks it'}")
         did = {number: tuple(member.did) for number, member in self.members.items()}
         return ShareObservation(start=int(parts[0].start_offset), did=did)
 
@@ -183,7 +183,7 @@ class ShareMembers:
         """The member's session at the leader; without one, a new connection, whose first fetch (epoch 0) begins one.
 
         With `keeps_epoch`, a member that was connected to another leader goes on with the epoch of its former session,
-        as if that session were not over. Raises `ClusterFailure` while there is no leader that takes a connection.
+        as if it were not over: the leader answers `NO_SESSION`. Raises `ClusterFailure` if no leader can be reached.
         """
         leader, session = leader_of(self.cluster, self.topic, 0), member.session
         if session is None or session.leader != leader:

@@ -112,7 +112,7 @@ class AvailabilitySteps(FaultSteps):
     def poll_leaders(self) -> None:
         """Begin to poll all brokers for the partitions that they lead."""
         addresses = [self.lease.cluster.addresses[broker] for broker in self.act.replicas]
-        self.watching.enter_context(self.availability.polled(addresses))
+        self.watches.enter_context(self.availability.polled(addresses))
 
     def end_polling(self) -> None:
         """End the polls once other brokers lead all of these partitions."""
@@ -124,7 +124,7 @@ class AvailabilitySteps(FaultSteps):
             return bool(leaders) and first not in leaders and None not in leaders
 
         wait_until(moved, f"others than broker {first} to lead", timeout=60, interval=0.1)
-        self.watching.close()
+        self.watches.close()
 
     @property
     def downtime(self) -> list[dict[str, Any]]:

@@ -23,19 +23,19 @@ class ControllerSteps(FaultSteps):
     """The steps of `FaultSteps`, and steps about the requests that controllers send."""
 
     observer: ReplicaObserver
-    answer_errors: dict[str, str] = field(default_factory=dict)  # by sentence or record, the errors of the answer
+    answer_errors: dict[str, str] = field(default_factory=dict)  # errors of an answer, by its step's sentence or record
     requests: list[Exchange] = field(default_factory=list)
     """The requests of the last capture that are about the topic."""
     _capture: Capture | None = None
 
     def capture(self) -> None:
         """Begin to capture the controllers' requests; the cluster must have links."""
-        self._capture = self.watching.enter_context(captured(self.lease.cluster))
+        self._capture = self.watches.enter_context(captured(self.lease.cluster))
 
     def end_capture(self, api: str = "", broker: int = 0) -> None:
         """End the capture once every request has its answer.
 
-        With `api`, first wait until `broker` has answered such a request on the topic. A StopReplica must also delete.
+        With `api`, first wait until `broker` has answered such a request on the topic (a StopReplica that deletes it).
         """
         capture = self._capture
         assert capture is not None, "nothing is captured"
@@ -47,7 +47,7 @@ class ControllerSteps(FaultSteps):
         if api:
             capture.await_exchange(is_awaited, f"{api} to broker {broker}")
         capture.await_answers()
-        self.watching.close()
+        self.watches.close()
         self.requests = [exchange for exchange in capture.exchanges() if exchange.states_of(self.topic)]
         self.expect("Frames and connections that the links could not read", capture.unreadable, 0)
 

@@ -88,8 +88,8 @@ class FaultSteps(LockStep):
     _cuts: dict[Channel, Partition] = field(default_factory=dict)
     _open_at_thaw: Sequence[Channel] = ()
     """The channels of clients that `Stage.produce` with `knows_only` has closed until the frozen broker continues."""
-    watching: ExitStack = field(default_factory=ExitStack)
-    """The captures and polls that steps have begun; they end with the act at the latest."""
+    watches: ExitStack = field(default_factory=ExitStack)
+    """The captures and polls that steps have begun; closing the stack ends them, with the act at the latest."""
 
     def lose_power(self, broker: int, *, kept: int, lost: str) -> None:
         """Let a killed broker lose its last batch, so that its log ends at `kept`; the story calls the batch `lost`."""

@@ -140,7 +140,7 @@ class Disk(DiskControl):
                 kernel.set_immutable(segments[-1], immutable=True)
                 self._immutable.append(segments[-1])
 
-    def refused(self) -> Mapping[str, bool]:
+    def failing_segments(self) -> Mapping[str, bool]:
         return {str(path.relative_to(self.files.point)): _segment_refuses(path) for path in self._immutable}
 
     def take_appends(self) -> None:
@@ -154,10 +154,10 @@ class Disk(DiskControl):
     def fail(self) -> None:
         self._note("fail")
         mount = kernel.mounted(self.files.point)
-        if mount is not None and not self.refuses_writes():
+        if mount is not None and not self.is_read_only():
             kernel.fail(mount.device)
 
-    def refuses_writes(self) -> bool:
+    def is_read_only(self) -> bool:
         return self._error_of_new_file() == errno.EROFS
 
     def make_whole(self) -> None:

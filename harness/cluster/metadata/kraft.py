@@ -1,7 +1,7 @@
 """Clusters in KRaft mode: a quorum of controllers, one of them active, keeps the metadata in its own log.
 
 Brokers register with the active controller and send it heartbeats; it fences brokers that stop sending them. A broker
-that starts while its former registration is valid repeats its request until it is accepted: no start has to wait.
+that starts while its former registration is valid repeats its request until accepted, so the harness need not wait.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _SEARCHED_BEFORE, _SEARCHED_AFTER = 500, 5_000
 @dataclass(frozen=True, slots=True)
 class TracedFault:
     """What a fault did, from time `at` on, to a request or its response, as `side` says. `rule`: the id of the fault's
-    rule for the link. `until`: when what was held went on; None if it never did, or if nothing was held."""
+    rule for the link. `until`: when the link passed on what it had held; None if it never did, or held nothing."""
 
     action: str
     side: str
@@ -135,7 +135,7 @@ def around_faults(requests: Sequence[TracedRequest], most: int) -> list[tuple[st
 
 
 def _near(hit: TracedRequest, later: list[TracedRequest]) -> list[TracedRequest]:
-    """Some `later` requests: the first ones, and the last before and the first after the hit request went on."""
+    """The first `later` requests, and those around the time when the hit request was passed on, if it was held."""
     until = hit.fault.until if hit.fault is not None else None
     if until is None:
         return later[:_MOST_AFTER]

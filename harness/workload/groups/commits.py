@@ -54,13 +54,13 @@ class Assignment:
     def note_revoked(self, partitions: Iterable[int]) -> None:
         """Note that a rebalance takes these partitions away."""
         revoked = self._held & set(partitions)
-        self._give_back(sorted(revoked), time.monotonic_ns())
+        self._end_name_for(sorted(revoked), time.monotonic_ns())
         self._held -= revoked
 
     def begin_name(self, assigned: Iterable[int] = ()) -> None:
         """Begin a new name for all partitions: a rebalance has `assigned` some, or a position was set back."""
         self.begun_ns = time.monotonic_ns()
-        self._give_back(sorted(self._held), self.begun_ns)
+        self._end_name_for(sorted(self._held), self.begun_ns)
         self._held.update(assigned)
         self._number += 1
         self.name = f"{self._member}-{self._number}"
@@ -74,7 +74,7 @@ class Assignment:
                 ns=self.begun_ns,
             )
 
-    def _give_back(self, partitions: list[int], ns: int) -> None:
+    def _end_name_for(self, partitions: list[int], ns: int) -> None:
         if partitions:
             self._tell("given_back", consumer=self.name, partitions=partitions, ns=ns)
 
@@ -196,7 +196,7 @@ class Commits:
     ) -> Iterator[dict[int, KafkaError]]:
         """Tell of a commit, which the block makes: it commits these offsets, or sends them to a transaction.
 
-        An error that the block raises is the outcome. It adds errors of single partitions to the dictionary.
+        An error that the block raises is the outcome. The dictionary that it gets is for errors of single partitions.
         """
         number, errors_before = self.announce(offsets, producer_id=producer_id, transaction=transaction), self.errors
         failed: dict[int, KafkaError] = {}

@@ -1,4 +1,4 @@
-"""The rows of members of loops and of share groups, made of the events that the members' processes tell.
+"""The rows of members of loops, who write what they read to another lane, and of share groups, made of their events.
 
 If a loop's member dies, its records without an outcome become `info`, and its open transaction counts as in doubt if
 the commit may have been asked for, else as aborted.
@@ -23,7 +23,7 @@ from kafka_chaos.harness.workload.transactions.producer import TransactionRows
 class LoopRows(ConsumedRows):
     """The rows of one member of a loop: what it reads, and in `output` the records that it writes.
 
-    With a `transactional_id`, the member writes in transactions; each counts as a call, which is noted if it is long.
+    With a `transactional_id`, it writes in transactions, each timed as a call: a long one holds up the lane `output`.
     """
 
     def __init__(
@@ -131,5 +131,5 @@ class SharerRows(EventHandler):
             self.tables.add("share_starts", {**columns, "partition": number, "offset": start, "lag": records_behind})
             # The start offset trails behind the last acknowledgements. Without a lag, the group has read everything.
             positions.append((number, PAST_EVERY_RECORD if records_behind == 0 else start))
-        # The positions are the group's, whichever member tells them.
+        # The owner of the positions is the whole group, whichever member tells them.
         self.readers.note_positions(self.readers, positions)

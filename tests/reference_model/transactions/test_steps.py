@@ -70,7 +70,7 @@ def test_a_record_behind_a_lost_one_is_refused() -> None:
     one = replace(LOSING, partitions=1)
     state = play(one, "start", "add_partition:OK", "produce:OK", "lose_ends")
     state = play(one, "produce:OUT_OF_ORDER_SEQUENCE_NUMBER", state=state._replace(coordinated=state.coordinated))
-    assert state.producers[0].knows == states.FAILED
+    assert state.producers[0].last_record == states.REFUSED
     assert state.logs == ((),)
     assert not [name for name in possible(state, one) if name.startswith(("produce", "commit"))]
 

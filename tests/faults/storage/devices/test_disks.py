@@ -91,19 +91,19 @@ def test_a_disk_that_failed_refuses_writes_and_has_lost_what_was_not_flushed(dis
     write_flushed(log, b"f" * 100)
     with log.open("ab") as file:
         file.write(b"u" * 50)
-    assert not disk.refuses_writes()
+    assert not disk.is_read_only()
     disk.fail()
     disk.fail()
-    assert disk.refuses_writes()
+    assert disk.is_read_only()
     disk.fill()
     disk.freeze()
     assert (disk.is_filled(), disk.is_frozen()) == (False, False), "a broken disk is neither"
     disk.make_whole()
-    assert not disk.refuses_writes()
+    assert not disk.is_read_only()
     assert log.read_bytes() == b"f" * 100
 
 
-@pytest.mark.parametrize("action", ["fill", "fail", "cut_power", "refuses_writes", "make_whole"])
+@pytest.mark.parametrize("action", ["fill", "fail", "cut_power", "is_read_only", "make_whole"])
 def test_what_is_done_to_a_frozen_disk_thaws_it_first(action: str, disk: Disk) -> None:
     disk.freeze()
     done = threading.Thread(target=getattr(disk, action), daemon=True)
@@ -164,14 +164,14 @@ def test_one_file_refuses_writes_also_by_those_who_have_it_open(disk: Disk) -> N
         disk.refuse_appends("orders")
         with pytest.raises(PermissionError):
             opened.write(b"refused")
-        assert disk.refused() == {"log-directory-1/orders-0/1.log": True}
+        assert disk.failing_segments() == {"log-directory-1/orders-0/1.log": True}
         for path in (old, other):
             path.write_bytes(b"taken")
         disk.make_whole()
         opened.write(b"taken")
-    assert disk.refused() == {}
+    assert disk.failing_segments() == {}
     disk.refuse_appends(None)
-    assert [name.split("/")[1] for name in sorted(disk.refused())] == ["orders-0", "others-0"]
+    assert [name.split("/")[1] for name in sorted(disk.failing_segments())] == ["orders-0", "others-0"]
     disk.take_appends()
     disk.take_appends()
 
