@@ -86,7 +86,10 @@ GROUPS_WITHOUT: Mapping[str, BrokenGroups] = {
         replace(EAGER_RULES, fences_transactions=False), (GroupAnomaly.PROCESSED_TWICE,), IN_TRANSACTION, is_loop=True
     ),
     "waiting for the end of a transaction": BrokenGroups(
-        replace(EAGER_RULES, waits_for_stable=False), (GroupAnomaly.PROCESSED_TWICE,), IN_TRANSACTION, is_loop=True
+        replace(EAGER_RULES, waits_for_stable=False),
+        (GroupAnomaly.PROCESSED_TWICE, GroupAnomaly.COMMIT_LOST),
+        IN_TRANSACTION,
+        is_loop=True,
     ),
 }
 """The rules of groups by what they lack."""

@@ -139,7 +139,7 @@ def abort_transaction(state: State, setup: Setup) -> Iterator[Step]:
         return
     for slot, member in enumerate(state.members):
         is_abandoned = member.phase == DEAD or state.coordinator.generations[slot] == NONE
-        if not is_abandoned or not _is_open(state, slot):
+        if not is_abandoned or not _is_open(state, slot) or state.coordinator.decided >> slot & 1:
             continue
         pending = with_item(state.coordinator.pending, slot, NONE)
         after = state.with_coordinator(setup, state.coordinator._replace(pending=pending))

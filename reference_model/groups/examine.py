@@ -29,7 +29,7 @@ from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION, LATEST, GroupAnomaly
 from kafka_chaos.reference_model.groups import coordinator, members
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
-from kafka_chaos.reference_model.groups.state import NONE, Action, Setup, State, initial_state
+from kafka_chaos.reference_model.groups.state import NONE, Action, Coordinator, Setup, State, initial_state
 from kafka_chaos.reference_model.machine import Machine, Story
 
 SENTENCES: Mapping[str, str] = package_toml("kafka_chaos.reference_model", "sentences.toml")["groups"]
@@ -67,7 +67,7 @@ def conclusion(state: State, setup: Setup) -> str:
 
 ACTIONS = (
     members.ask_for_offset, members.poll, members.process, members.commit, members.commit_automatically,
-    members.add_offset, members.end_transaction, members.learn, members.leave,
+    members.add_offset, members.end_transaction, members.write_marker, members.learn, members.leave,
     coordinator.join, coordinator.join_again, coordinator.assign, coordinator.crash, coordinator.come_back,
     coordinator.remove, coordinator.abort_transaction, coordinator.fail_over, coordinator.lose,
 )  # fmt: skip
@@ -111,14 +111,14 @@ def _renamed(state: State, order: Sequence[int]) -> tuple[Any, ...]:
         member._replace(number=incarnation(member.number), generation=generation(member.generation))
         for member in (state.members[slot] for slot in order)
     ]
-    log = state.coordinator
+    log, joined, ended = state.coordinator, state.joined, state.coordinator.decided
     slots = [
-        (generation(log.generations[slot]), log.pending[slot], log.owner == slot, state.joined >> slot & 1)
+        (generation(log.generations[slot]), log.pending[slot], log.owner == slot, joined >> slot & 1, ended >> slot & 1)
         for slot in order
     ]
     readers = sorted((generation(within), incarnation(number)) for within, number in sorted(state.readers))
-    rest = state._replace(members=(), coordinator=log._replace(generation=0, generations=(), owner=0, pending=()))
-    rest = rest._replace(joined=0, readers=frozenset(), incarnations=0)
+    rest = state._replace(members=(), joined=0, readers=frozenset(), incarnations=0)
+    rest = rest._replace(coordinator=Coordinator(0, (), 0, log.committed, ()))
     return *members, *slots, tuple(readers), rest
 
 

@@ -70,7 +70,8 @@ def poll(state: State, setup: Setup) -> Iterator[Step]:
 def process(state: State, setup: Setup) -> Iterator[Step]:
     """A member processes its record; a loop's member writes an output, which counts at once without transactions."""
     for slot, member in _at_work(state):
-        if member.record == NONE:
+        # Before the marker is written, no further transaction may begin (CONCURRENT_TRANSACTIONS).
+        if member.record == NONE or state.coordinator.decided >> slot & 1:
             continue
         if member.stage == (FIRST_DONE if setup.commits == BEFORE else GIVEN):
             outputs = state.outputs
@@ -100,16 +101,12 @@ def commit(state: State, setup: Setup) -> Iterator[Step]:
         if not state.is_present(slot) and setup.rules.fences:
             yield Action("refused", slot, offset), state.with_member(slot, _outside_group(member))
             continue
-        after = _with_commit(state, setup, offset)
+        after = state.with_coordinator(setup, state.coordinator._replace(committed=offset))
         next_member = _between_batches(member) if setup.commits == AFTER else member._replace(stage=FIRST_DONE)
         yield Action("commit", slot, offset), _with_acknowledged_commit(after.with_member(slot, next_member), offset)
         if state.failovers:
             # The coordinator moves before it answers, so the member will commit again.
             yield Action("unanswered", slot, offset), after._replace(failovers=state.failovers - 1)
-
-
-def _with_commit(state: State, setup: Setup, offset: int) -> State:
-    return state.with_coordinator(setup, state.coordinator._replace(committed=offset))
 
 
 def _with_acknowledged_commit(state: State, offset: int) -> State:
@@ -130,7 +127,7 @@ def commit_automatically(state: State, setup: Setup) -> Iterator[Step]:
         if not member.owns or member.position == NONE or member.position == state.coordinator.committed:
             continue
         if state.is_present(slot) or not setup.rules.fences:
-            after = _with_commit(state, setup, member.position)
+            after = state.with_coordinator(setup, state.coordinator._replace(committed=member.position))
             yield Action("auto_commit", slot, member.position), _with_acknowledged_commit(after, member.position)
         else:
             # The member is out of the group, but still processes the record that it got.
@@ -170,7 +167,10 @@ def end_transaction(state: State, setup: Setup) -> Iterator[Step]:
         with_offset = none_pending._replace(committed=offset)
         after = state.with_member(slot, _between_batches(member))
         with_output = after._replace(outputs=_with_output(state.outputs, member.record))
-        committed = with_output.with_coordinator(setup, with_offset)
+        # EndTxn is answered before markers are written, which nobody sees where members wait for them.
+        without_marker = coordinator._replace(decided=coordinator.decided | 1 << slot)
+        ended = with_offset if setup.rules.waits_for_stable else without_marker
+        committed = with_output.with_coordinator(setup, ended)
         yield Action("end", slot, offset), _with_acknowledged_commit(committed, offset)
         if setup.ends_may_tear and state.losses:
             # A loss tears the transaction: it is committed for the offset alone, or for the output alone.
@@ -179,6 +179,16 @@ def end_transaction(state: State, setup: Setup) -> Iterator[Step]:
             yield Action("torn", slot, offset, "offset"), _with_acknowledged_commit(offset_alone, offset)
             output_alone = with_output.with_coordinator(setup, none_pending)._replace(losses=losses)
             yield Action("torn", slot, offset, "output"), output_alone
+
+
+def write_marker(state: State, setup: Setup) -> Iterator[Step]:
+    """The marker of an acknowledged transaction is written in `__consumer_offsets`: its offset is the committed one."""
+    log = state.coordinator
+    for slot, offset in enumerate(log.pending):
+        if log.decided >> slot & 1:
+            pending = with_item(log.pending, slot, NONE)
+            marked = log._replace(committed=offset, pending=pending, decided=log.decided & ~(1 << slot))
+            yield Action("marker", slot, offset), state.with_coordinator(setup, marked)
 
 
 def learn(state: State, setup: Setup) -> Iterator[Step]:

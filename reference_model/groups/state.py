@@ -98,7 +98,8 @@ class Coordinator(NamedTuple):
     """What the log of the group's coordinator holds.
 
     `generations`: by slot, the generation of the member, NONE if it is not in the group. `owner`: the slot that has the
-    partition. `committed`: the committed offset. `pending`: by slot, the offset in an open transaction.
+    partition. `committed`: the committed offset. `pending`: by slot, the offset in an open transaction. `decided`: the
+    bit set of slots whose transaction was acknowledged as committed, while its marker is not written here yet.
     """
 
     generation: int
@@ -106,6 +107,7 @@ class Coordinator(NamedTuple):
     owner: int
     committed: int
     pending: tuple[int, ...]
+    decided: int = 0
 
 
 class State(NamedTuple):

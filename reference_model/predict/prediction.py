@@ -183,9 +183,8 @@ class _Builder:
         """The prediction with what the lane's group and its loop may show."""
         lane = self.lane
         may_lose = self._may_lose(CONSUMER_OFFSETS)
-        fails = bool(self.struck.faults)
         asked: dict[Setup, Findings[GroupAnomaly]] = {}
-        for question in questions_of(lane, plain, fails=fails, offsets_may_be_lost=may_lose):
+        for question in questions_of(lane, plain, fails=bool(self.struck.faults), offsets_may_be_lost=may_lose):
             asked[question] = GROUPS.examine(question, self.budget)
             self.note(asked[question])
         return replace(
@@ -197,8 +196,7 @@ class _Builder:
 
     def with_share(self, plain: Prediction, share: Share) -> Prediction:
         """The prediction with what the lane's share group may show."""
-        may_lose = self._may_lose(SHARE_STATE)
-        answers = answers_of_share(self.struck, share, plain, state_may_be_lost=may_lose)
+        answers = answers_of_share(self.struck, share, plain, state_may_be_lost=self._may_lose(SHARE_STATE))
         return replace(plain, anomalies={**plain.anomalies, **answers})
 
     def _may_lose(self, topic: str) -> bool:
