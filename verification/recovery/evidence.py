@@ -114,16 +114,15 @@ class Recovery:
     def unseen(self) -> Mapping[RecoveryAnomaly, tuple[bool, str]]:
         """The anomalies for which some partition was not observed: whether none was, and what is missing."""
         lane, events = self.lane, self.run.events
-        places = [(lane.lane, number) for number in range(lane.partitions)]
         isrs = {place for place, of in events.changes.items() if any(isinstance(change, IsrChanged) for change in of)}
         known = {RecoveryAnomaly.ISR_NOT_RESTORED: ("ISR", isrs)}
         if lane.transactional is not None:
             known[RecoveryAnomaly.TRANSACTION_NOT_ENDED] = ("last stable offset", set(events.stable))
         found = {}
         for anomaly, (what, seen) in known.items():
-            if without := [place for place in places if place not in seen]:
-                why = f"events.jsonl holds no {what} of partition {without[0][1]}"
-                found[anomaly] = (len(without) == len(places), why)
+            if without := [number for number in range(lane.partitions) if (lane.lane, number) not in seen]:
+                why = f"events.jsonl holds no {what} of partition {without[0]}"
+                found[anomaly] = (len(without) == lane.partitions, why)
         return found
 
     @property
@@ -206,9 +205,8 @@ class Recovery:
         Faults that end near each other count together, since replicas take their time to come back. Coordinators have
         logs of their own, of which nobody observed who was in sync.
         """
-        if outage.anomaly not in _OF_CLIENTS or fault.kind not in _TAKES_BROKERS:
-            return False
-        if self.lane.transactional is not None or self.lane.group_anomalies:
+        has_coordinator = self.lane.transactional is not None or self.lane.group_anomalies
+        if has_coordinator or outage.anomaly not in _OF_CLIENTS or fault.kind not in _TAKES_BROKERS:
             return False
         start, end = _span(fault)
         until_whole = round(self.bounds()[RecoveryAnomaly.ISR_NOT_RESTORED].seconds * 1e9)
