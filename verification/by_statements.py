@@ -22,7 +22,6 @@ from kafka_chaos.verification.cycles import cycles_among
 from kafka_chaos.verification.engines import documents
 from kafka_chaos.verification.engines.engine import NamedRow, SqlEngine, prepare
 from kafka_chaos.verification.engines.refusals import refuse_stray_rows
-from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.storage import RunPath
 from kafka_chaos.verification.judging.assessment import not_applied
@@ -78,12 +77,18 @@ def _facts_of(lane: Lane, rows: Mapping[str, list[NamedRow]]) -> fact_types.Lane
     for row in rows["replicas"]:
         partition, broker = row.pop("partition"), row.pop("broker")
         replicas[partition][broker] = fact_types.ReplicaFacts(**row)
+    groups = []
+    for group, reads in lane.groups.items():
+        counts = next(row for row in rows["groups"] if row["group"] == group)
+        of_group = ({**row} for row in rows["progress"] if row["group"] == group)
+        partitions = [GroupPartitionLedger(**row) for row in of_group if row.pop("group")]
+        groups.append(GroupLedger(reads=reads, partitions=tuple(partitions), **counts))
     return fact_types.LaneFacts(
         partitions={row.pop("partition"): fact_types.PartitionFacts(**row) for row in rows["partitions"]},
         unjudged=sum(row["n"] for row in rows["unjudged"]),
         replicas=dict(replicas),
         transactions=None if lane.transactional is None else _transactions(rows),
-        groups=tuple(_group(group, reads, rows) for group, reads in groups_of_lane(lane).items()),
+        groups=tuple(groups),
         without_input=sum(row["n"] for row in rows["without_input"]),
         pulses=tuple(sorted((fact_types.Pulse(**row) for row in rows["pulses"]), key=str)),
         awaited=tuple(sorted((fact_types.Awaited(**row) for row in rows["awaited"]), key=str)),
@@ -101,13 +106,6 @@ def _transactions(rows: Mapping[str, list[NamedRow]]) -> fact_types.TransactionF
         stayed_to={row["partition"]: row["stayed_to"] for row in rows["read_to"] if row["stayed_to"] is not None},
         open_ends=tuple(fact_types.OpenEnd(**row) for row in rows["open_ends"]),
     )
-
-
-def _group(group: str, reads: str, rows: Mapping[str, list[NamedRow]]) -> GroupLedger:
-    counts = next(row for row in rows["groups"] if row["group"] == group)
-    of_group = [row for row in rows["progress"] if row["group"] == group]
-    partitions = [GroupPartitionLedger(**{name: row[name] for name in row if name != "group"}) for row in of_group]
-    return GroupLedger(reads=reads, partitions=tuple(partitions), **counts)
 
 
 _CASE = ("anomaly", "partition", "offset", "producer_id", "seq")
@@ -187,7 +185,12 @@ def _find(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> dict[str, i
 
     Returns, for each lane whose dependencies were too many to search (`_add_cycles`), how many there are.
     """
-    wanted = _wanted(run, skipped)
+    wanted = []
+    for family in (family for family in ANOMALIES if family in run.families):
+        for anomaly in statements(family).values():
+            is_judged = any(anomaly_named(anomaly.name) not in reasons for reasons in skipped.values())
+            if is_judged and (not anomaly.needs or run.has(anomaly.needs)):
+                wanted.append(anomaly)
     entangled = _add_cycles(engine) if any("cycles" in anomaly.tables for anomaly in wanted) else {}
     for anomaly in wanted:
         prepare(engine, anomaly.tables)
@@ -200,17 +203,6 @@ def _find(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> dict[str, i
     prepare(engine, explained.tables)
     engine.define("findings", explained.sql, keep=True)
     return entangled
-
-
-def _wanted(run: RunDirectory, skipped: Skipped) -> list[Statement]:
-    """The statements of the anomalies that are judged in some lane."""
-    wanted = []
-    for family in (family for family in ANOMALIES if family in run.families):
-        for anomaly in statements(family).values():
-            is_judged = any(anomaly_named(anomaly.name) not in reasons for reasons in skipped.values())
-            if is_judged and (not anomaly.needs or run.has(anomaly.needs)):
-                wanted.append(anomaly)
-    return wanted
 
 
 def _cases(engine: SqlEngine, anomaly: Statement, skipped: Skipped) -> str:

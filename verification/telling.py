@@ -30,6 +30,8 @@ def print_verdict(verdict: RunVerdict, gaps: Mapping[str, float] | None = None) 
     table.add_column("verdict", no_wrap=True)
     shown_gaps = {lane: f"{seconds:.1f} s" for lane, seconds in (gaps or {}).items()}
     for lane in verdict.lanes:
+        counts = [(anomaly, lane.count(anomaly)) for anomaly in lane.anomalies]
+        told = [(one, n) for one, n in counts if n or (n == 0 and lane.judged_by(one) == Status.REQUIRED)]
         table.add_row(
             lane.lane,
             "" if lane.work is None else "not known" if lane.work.asked is None else f"{lane.work.asked:,}",
@@ -39,7 +41,7 @@ def print_verdict(verdict: RunVerdict, gaps: Mapping[str, float] | None = None) 
             _count(lane, Anomaly.DUPLICATE),
             *([shown_gaps.get(lane.lane, "")] if gaps else []),
             describe_prediction(lane),
-            _observed(lane),
+            "\n".join(f"{one} {count:,} ({lane.status_described(one)})" for one, count in told) or "nothing",
             Text(lane.described, style=STYLES[lane.verdict]),
         )
     terminal = console()
@@ -61,13 +63,6 @@ def describe_prediction(lane: LaneVerdict) -> str:
         f"{words.get(one, one)} " + (Status.NOT_JUDGED if one in lane.not_judged else lane.status_described(one))
         for one in shown
     )
-
-
-def _observed(lane: LaneVerdict) -> str:
-    """Every anomaly that was found in a lane, with its status, and every required one that was not."""
-    counts = [(anomaly, lane.count(anomaly)) for anomaly in lane.anomalies]
-    told = [(one, count) for one, count in counts if count or (count == 0 and lane.judged_by(one) == Status.REQUIRED)]
-    return "\n".join(f"{one} {count:,} ({lane.status_described(one)})" for one, count in told) or "nothing"
 
 
 def _count(lane: LaneVerdict, anomaly: Anomaly) -> str:

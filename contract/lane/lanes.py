@@ -15,7 +15,16 @@ from kafka_chaos.contract.command.errors import LaneError
 from kafka_chaos.contract.lane import configuration
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.lane.groups import CONSUMER, IN_TRANSACTION, OF_GROUPS, Group, GroupAnomaly, Loop
+from kafka_chaos.contract.lane.groups import (
+    CONSUMER,
+    IN_TRANSACTION,
+    OF_GROUPS,
+    Group,
+    GroupAnomaly,
+    Loop,
+    group_of,
+    loop_group_of,
+)
 from kafka_chaos.contract.lane.metadata import (
     KRAFT,
     METADATA_MODES,
@@ -195,6 +204,12 @@ class Lane:
         transaction_anomalies = TransactionAnomaly if self.transactional is not None else ()
         share_anomalies = ShareAnomaly if self.share is not None else ()
         return (*Anomaly, *transaction_anomalies, *self.group_anomalies, *share_anomalies)
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """Its consumer groups by id, each with the lane that it reads: that of its loop reads the loop's source."""
+        own = {} if self.group is None else {group_of(self.lane): self.lane}
+        return own if self.loop is None else {**own, loop_group_of(self.lane): self.loop.source}
 
     @property
     def group_anomalies(self) -> tuple[GroupAnomaly, ...]:

@@ -56,15 +56,6 @@ def without(table: str, sample: Sample) -> Sample:
     return write
 
 
-def of_groups(plant: Callable[[], planted_groups.Plant]) -> Sample:
-    def write(folder: Path) -> Path:
-        run, _ = plant()
-        return write_histories(folder, run.lanes, run.clients, run.committed)
-
-    write.__name__ = f"groups_{plant.__name__}"
-    return write
-
-
 def causes(folder: Path) -> Path:
     """Losses that a truncation, a fault and a leader epoch explain, and duplicates of an idempotent producer."""
     rows = Rows(lanes=[{"lane": "a", "acks": "1", "partitions": 2}, {"lane": "b", "acks": "all", "idempotence": True}])
@@ -94,7 +85,6 @@ def wide_holes_and_regressions(folder: Path) -> Path:
     return rows.write(folder)
 
 
-GROUPS = ("not_processed", "owned_twice")
 SAMPLES: tuple[Sample, ...] = (
     every_anomaly,
     without("log", every_anomaly),
@@ -104,7 +94,6 @@ SAMPLES: tuple[Sample, ...] = (
     without("replicas", every_anomaly_of_transactions),
     causes,
     wide_holes_and_regressions,
-    *(of_groups(plant) for plant in planted_groups.PLANTS if plant.__name__ in GROUPS),
 )
 
 

@@ -77,7 +77,6 @@ def test_anomalies_alone_and_in_pairs_and_those_of_transactions(
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("plant", planted_groups.PLANTS)
 def test_anomalies_of_groups(tmp_path: Path, spark: Any, plant: Callable[[], planted_groups.Plant], size: str) -> None:
-    run, _ = plant()
-    run_dir = write_histories(tmp_path / "run", run.lanes, run.clients, run.committed)
+    run_dir = plant()[0].write(tmp_path / "run")
     with of_size(size):
         verified_by_both(explain(run_dir), spark=spark)

@@ -44,7 +44,13 @@ def unresolved(engine: SqlEngine, run: RunDirectory) -> list[Unresolved]:
             prepare(engine, relation.tables)
             selected.append(_by_lane(relation, engine.columns(relation.sql)))
     rows = engine.rows(" UNION ALL ".join(selected)) if selected else []
-    return [(lane, _doubt(statements(RELATIONS)[name], *found)) for name, lane, *found in sorted(rows)]
+    found = []
+    for name, lane, number, count, place in sorted(rows):
+        relation = statements(RELATIONS)[name]
+        problem, entries = relation.problems[number]
+        rests = (anomaly_named(one) for entry in entries for one in TOGETHER.get(entry, [entry]))
+        found.append((lane, Doubt(f"{relation.of}: {problem}: {counted(count, 'row')}, such as {place}", tuple(rests))))
+    return found
 
 
 def _beginning(statement: Statement) -> str:
@@ -68,15 +74,6 @@ def _by_lane(relation: Statement, columns: Sequence[str]) -> str:
         rows = f"{each} WHERE CASE number {holds} END"
     counts = f"CAST(number AS INT) AS number, CAST(SUM({n}) AS BIGINT) AS n, MIN({place}) AS place"
     return f"SELECT '{relation.name}' AS relation, lane, {counts} FROM {rows} GROUP BY lane, number"
-
-
-def _doubt(relation: Statement, number: int, n: int, place: str) -> Doubt:
-    """The doubt that `n` rows break the relation of this number, one of them at `place`."""
-    problem, entries = relation.problems[number]
-    rests = (name for entry in entries for name in TOGETHER.get(entry, [entry]))
-    return Doubt(
-        f"{relation.of}: {problem}: {counted(n, 'row')}, such as {place}", tuple(anomaly_named(name) for name in rests)
-    )
 
 
 def resolved(run: RunDirectory, relations: Iterable[Unresolved]) -> RunDirectory:

@@ -8,13 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from kafka_chaos.contract.lane.fault_kinds import faults_of_steps
-from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, EARLIEST, IN_TRANSACTION, group_of
+from kafka_chaos.contract.lane.groups import AFTER, AUTO, CONSUMER, EARLIEST, IN_TRANSACTION, Group, loop_group_of
 from kafka_chaos.contract.lane.lanes import COMPACT, Lane
 from kafka_chaos.contract.lane.metadata import release
 from kafka_chaos.contract.lane.share import share_group_of
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED
 from kafka_chaos.reference_model.protocol.rules import as_obeyed
-from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import causes_of
 from kafka_chaos.verification.judging.known_defects import preconditions
@@ -26,7 +25,7 @@ SCHEMAS = {
     "lanes": "lane, partitions, replicas, final_log, has_replicas, cleaned, idempotent, is_transactional, timeout_ms, "
     "producers, loop, healed_ns, timed, planned, begun_ns, ended_ns, lossless, unplaced, salt, retention_bytes, "
     "compacted, kept_ns",
-    "groups": "judged, group, lane, is_loop, in_transaction, automatic, after, gaps",
+    "groups": "judged, group, lane, is_loop, in_transaction, automatic, after, gaps, earliest, by_epoch",
     "shares": "lane, group, lock_ns, delivery_limit, lost_deliveries, committed, earliest",
     "members": "group, member",
     "final": "group, partition, offset",
@@ -52,13 +51,14 @@ phase had ended; `lossless`: nothing that was committed can get lost; `unplaced`
 event). `checkpoints`: the first offset of the log, and its bytes (`log_bytes`). `groups`: `judged`, the lane that the
 group belongs to, and `lane`, the one that it reads; `is_loop`, `in_transaction`, `automatic` and `after` say how it
 commits offsets: as a loop, in transactions, by the client itself, and only after it has read; `gaps`: whether the
-offset after a record's need not be the next record's. `shares`: the share groups; `lost_deliveries`: how many of one
-record nobody may have seen; `committed`: given committed records alone; `earliest`: from the first record on.
-`members`: those of share groups that began. `final`: groups.json. `chains`: the leader epochs of the log, as
-checkpoints.json has them; `starts`: each broker's own account of where leader epochs begin, and that of elections
-(`is_elected`). `elections`: `in_isr`, whether the leader is in the ISR, and how many brokers are (`isr`). `phases`: the
-spans of the workload. `explanations`: what may explain a case, see `judging.causes.PartitionCauses`; `number`: the best
-ones first. `preconditions`: those of known defects (`met`).
+offset after a record's need not be the next record's; `earliest`: all records of a new topic are due to it; `by_epoch`:
+members have epochs of their own (KIP-848). `shares`: the share groups; `lost_deliveries`: how many of one record nobody
+may have seen; `committed`: given committed records alone; `earliest`: from the first record on. `members`: those of
+share groups that began. `final`: groups.json. `chains`: the leader epochs of the log, as checkpoints.json has them;
+`starts`: each broker's own account of where leader epochs begin, and that of elections (`is_elected`). `elections`:
+`in_isr`, whether the leader is in the ISR, and how many brokers are (`isr`). `phases`: the spans of the workload.
+`explanations`: what may explain a case, see `judging.causes.PartitionCauses`; `number`: the best ones first.
+`preconditions`: those of known defects (`met`).
 """
 
 
@@ -70,10 +70,9 @@ def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
     rows: dict[str, Iterable[Sequence[Any]]] = {
         "lanes": [_lane(run, lane) for lane in run.lanes],
         "groups": [
-            (lane.lane, group, reads, *_commits(lane, group), int(bool(source.transactional or source.cleanup_policy)))
+            (lane.lane, group, reads, *map(int, _of_group(run, lane, group, run.lane(reads))))
             for lane in run.lanes
-            for group, reads in groups_of_lane(lane).items()
-            for source in [run.lane(reads)]
+            for group, reads in lane.groups.items()
         ],
         "shares": [
             (
@@ -131,6 +130,9 @@ def _lane(run: RunDirectory, lane: Lane) -> Sequence[Any]:
     transactional, phases = lane.transactional, run.events.phases_of(lane.lane).values()
     # By a clock that was moved, a broker may have removed any tombstone.
     kept_ms = lane.delete_retention_ms if run.events.knows_times(lane.lane) else 0
+    # What is below a high watermark stays: elections are clean, no power is lost, and logs are cut by epoch (KIP-101).
+    kinds = {*lane.faults, *(kind for fault in run.events.concerning(lane.lane) for kind in fault.counts_as)}
+    is_clean = release(lane.version) >= (0, 11) and not as_obeyed(lane).unclean_leader_election
     return (
         lane.lane,
         lane.partitions,
@@ -148,7 +150,7 @@ def _lane(run: RunDirectory, lane: Lane) -> Sequence[Any]:
         int(run.is_planned),
         run.events.begun_ns if run.is_planned else None,
         max((phase.ended_ns for phase in phases if phase.ended_ns is not None), default=None),
-        int(_is_lossless(run, lane)),
+        int(is_clean and "power-loss" not in kinds),
         int(lane.acks == "0"),
         secrets.randbits(62),
         lane.retention_bytes,
@@ -157,19 +159,15 @@ def _lane(run: RunDirectory, lane: Lane) -> Sequence[Any]:
     )
 
 
-def _commits(lane: Lane, group: str) -> tuple[int, int, int, int]:
-    """How a lane's group commits offsets, as 0 or 1: as a loop, in transactions, by the client, after reading."""
-    if lane.group is not None and group == group_of(lane.lane):
-        return 0, 0, int(lane.group.commits == AUTO), int(lane.group.commits == AFTER)
-    offsets = BEFORE if lane.loop is None else lane.loop.offsets
-    return int(lane.loop is not None), int(offsets == IN_TRANSACTION), 0, int(offsets != BEFORE)
-
-
-def _is_lossless(run: RunDirectory, lane: Lane) -> bool:
-    """Whether what is below a high watermark stays: clean elections, no power loss, truncation by epoch (KIP-101)."""
-    kinds = {*lane.faults, *(kind for fault in run.events.concerning(lane.lane) for kind in fault.counts_as)}
-    is_clean = not as_obeyed(lane).unclean_leader_election and "power-loss" not in kinds
-    return is_clean and release(lane.version) >= (0, 11)
+def _of_group(run: RunDirectory, lane: Lane, group: str, source: Lane) -> tuple[bool, ...]:
+    """What `groups` says of a lane's group, from `is_loop` on. The topics and groups of a planned run are new."""
+    loop = lane.loop if group == loop_group_of(lane.lane) else None
+    settings = (lane.group if loop is None else loop.group) or Group()
+    commits = settings.commits if loop is None else loop.offsets
+    is_kept = source.cleanup_policy is None
+    how = loop is not None, commits == IN_TRANSACTION, commits == AUTO, commits in (AFTER, IN_TRANSACTION)
+    is_whole = is_kept and run.is_planned and settings.reset == EARLIEST
+    return *how, source.transactional is not None or not is_kept, is_whole, settings.protocol == CONSUMER
 
 
 def _explanations(run: RunDirectory) -> Iterable[Sequence[Any]]:

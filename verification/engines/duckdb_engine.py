@@ -86,12 +86,9 @@ class DuckDb:
         self.run = run
         self._folder = tempfile.mkdtemp(prefix="kafka-chaos-duckdb-")
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        settings = {
-            **SETTINGS,
-            "memory_limit": f"{int(total * SHARE_OF_MEMORY) >> 20}MB",
-            "temp_directory": self._folder,
-        }
-        self._connection = duckdb.connect(":memory:", config={**settings, "autoinstall_known_extensions": "false"})
+        limits = {"memory_limit": f"{int(total * SHARE_OF_MEMORY) >> 20}MB", "temp_directory": self._folder}
+        settings = {**SETTINGS, **limits, "autoinstall_known_extensions": "false"}
+        self._connection = duckdb.connect(":memory:", config={**settings})
         self._connection.execute(MACROS)
         self._names: set[str] = set()
 

@@ -16,7 +16,6 @@ from kafka_chaos.contract.lane.share import ACKNOWLEDGEMENTS, share_group_of
 from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, RECORD_KINDS, TRANSACTION_OUTCOMES
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.engines.engine import BY_FILE, SqlEngine, prepare
-from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 
 _HISTORY = ("produced", "consumed", "log", "replicas")
@@ -68,7 +67,7 @@ LEFT JOIN (SELECT lane, consumer, MIN(start_ns) AS assigned_ns FROM assignments 
 
 def refuse_stray_rows(engine: SqlEngine, run: RunDirectory) -> None:
     """Raise `RunDirectoryError` for the first row that breaks the contract."""
-    groups = [group for lane in run.lanes for group in groups_of_lane(lane)]
+    groups = [group for lane in run.lanes for group in lane.groups]
     has_transactions, has_shares = "transactions" in run.families, "shares" in run.families
     concerned = {*_HISTORY, *(("transactions", "assignments") if has_transactions else ())}
     concerned |= {"assignments", "commits"} if groups else set()

@@ -145,7 +145,5 @@ class Spark:
             remove(leftover)
 
     def _select(self, sql: str) -> DataFrame:
-        return self.session.sql(_SOURCE.sub(self._own, sql))
-
-    def _own(self, source: re.Match[str]) -> str:
-        return f"{source[1]} {self._names.get(source[3], source[3])}"
+        own = _SOURCE.sub(lambda source: f"{source[1]} {self._names.get(source[3], source[3])}", sql)
+        return self.session.sql(own)

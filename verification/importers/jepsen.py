@@ -61,19 +61,15 @@ def import_jepsen(
             for sent, after in zip_longest(of_process, of_process[1:]):
                 rows.write_operation(sent, None if after is None else after.invoke_ns)
         rows.write_reads()
-        lanes = [_lane(history, lane, settings or {})]
-        writer.finish(lanes)
-    return lanes
-
-
-def _lane(history: History, name: str, settings: Mapping[str, Any]) -> Lane:
-    entry = {"lane": name, **settings}
-    if history.transactional:
-        size = max((len(sending.sends) for of_process in history.sending.values() for sending in of_process), default=1)
-        reads = any(within is not None for *_, within in history.reads)
-        producers = Transactional(producers=max(1, len(history.sending)), size=max(1, size), reads=reads)
-        entry |= {"idempotence": True, "transactional": producers.to_json()}
-    return replace(Lane.from_json(entry), topic=name, partitions=max(history.partitions.values()) + 1)
+        entry = {"lane": lane, **(settings or {})}
+        if history.transactional:
+            sizes = [len(sending.sends) for of_process in history.sending.values() for sending in of_process]
+            reads = any(within is not None for *_, within in history.reads)
+            producers = Transactional(producers=max(1, len(history.sending)), size=max([1, *sizes]), reads=reads)
+            entry |= {"idempotence": True, "transactional": producers.to_json()}
+        made = replace(Lane.from_json(entry), topic=lane, partitions=max(history.partitions.values()) + 1)
+        writer.finish([made])
+    return [made]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +91,10 @@ class _Rows:
             if read_ns:
                 known_ns = max(min(read_ns), complete_ns or 0)
                 kind, complete_ns, error = "ok", known_ns if until_ns is None else min(known_ns, until_ns), None
+        common = {"lane": self.lane, "producer_id": sent.process, "error": error}
         for send in sent.sends:
             self.writer.row(
                 "produced",
-                lane=self.lane,
-                producer_id=sent.process,
                 seq=send.seq,
                 key=str(send.key),
                 partition=self.history.partition(send.key),
@@ -107,20 +102,18 @@ class _Rows:
                 invoke_ns=sent.invoke_ns,
                 complete_ns=complete_ns,
                 outcome=kind,
-                error=error,
                 transaction=sent.number if self.history.transactional else None,
+                **common,
             )
         if self.history.transactional:
             self.writer.row(
                 "transactions",
-                lane=self.lane,
-                producer_id=sent.process,
                 transaction=sent.number,
                 transactional_id=f"process-{sent.process}",
                 begin_ns=sent.invoke_ns,
                 end_ns=complete_ns,
                 outcome=OUTCOMES[kind],
-                error=error,
+                **common,
             )
 
     def write_reads(self) -> None:

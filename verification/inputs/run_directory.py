@@ -72,7 +72,7 @@ class RunDirectory:
         """The families of anomalies that its lanes can have, as the folders of `statements/` are called."""
         has = {
             "transactions": any(lane.transactional is not None for lane in self.lanes),
-            "groups": any(brokers_state.groups_of_lane(lane) for lane in self.lanes),
+            "groups": any(lane.groups for lane in self.lanes),
             "shares": any(lane.share is not None for lane in self.lanes),
         }
         return frozenset({"records", *(family for family, is_there in has.items() if is_there)})
@@ -169,9 +169,9 @@ def read_lanes(path: RunPath) -> tuple[Lane, ...]:
         lanes.append(lane)
     names = [lane.lane for lane in lanes]
     for index, lane in enumerate(lanes):
-        known = lane.loop is None or lane.loop.source in names
-        source = None if lane.loop is None else lane.loop.source
-        expect(known, path, f"lanes[{index}].loop.source", f"{source!r} is no lane; they are {', '.join(names)}")
+        source, known = None if lane.loop is None else lane.loop.source, ", ".join(names)
+        where = f"lanes[{index}].loop.source"
+        expect(source in (None, *names), path, where, f"{source!r} is no lane; they are {known}")
     return tuple(lanes)
 
 

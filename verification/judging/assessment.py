@@ -14,7 +14,6 @@ from kafka_chaos.contract.lane.lanes import COMPACT, Lane
 from kafka_chaos.contract.lane.share import ShareAnomaly, share_group_of
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, TransactionAnomaly
 from kafka_chaos.contract.ledger import ShareLedger, TableLedger
-from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.lacks import Doubt, Gap, Lack, NotSearched
 from kafka_chaos.verification.recovery.evidence import Recovery
@@ -170,13 +169,13 @@ def _lacks_of_groups(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterato
     by_log = with_trait(anomalies, Trait.BY_LOG)
     if not run.has_log:
         yield NotSearched("there is no final log (log/)", by_log)
-    for source in (run.lane(reads) for reads in groups_of_lane(lane).values()):
+    for source in (run.lane(reads) for reads in lane.groups.values()):
         if source.transactional is not None and not run.has("replicas"):
             yield NotSearched(f"replicas/ does not show what lane {source.lane} has committed", by_log)
     if lane.loop and lane.transactional and (facts.transactions is None or facts.transactions.markers is None):
         yield NotSearched("replicas/ does not show the markers that end transactions", OF_LOOPS)
     ledgers = {ledger.group: ledger for ledger in facts.groups}
-    for group in groups_of_lane(lane):
+    for group in lane.groups:
         ledger = ledgers.get(group)
         if ledger is None or not ledger.assignments:
             yield NotSearched(f"assignments/ holds no assignment of group {group}", anomalies)

@@ -4,7 +4,7 @@ Guarantee: a cause is named only with the events that show it; docs/ledger.md st
 `statements/explained.sql` gives each finding the first cause that covers it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -80,6 +80,11 @@ def _causes(
     changes = sorted(run.events.changes.get(place, ()), key=attrgetter("ts_ns"))
     elections = [change for change in changes if isinstance(change, LeaderElected)]
     unclean = {won for won in elections if is_unclean(won, changes)}
+    spans = []
+    for fault in faults:
+        hit = f" of {', '.join(fault.resolved)}" if fault.resolved else ""
+        name = f"fault {fault.fault_id} ({fault.kind}{hit})"
+        spans.append((fault.requested[0], fault.healed[-1] if fault.healed else None, name))
     dropped: list[tuple[int, int, Drop]] = []
     sends: list[Span] = []
     for cut in changes:
@@ -88,11 +93,17 @@ def _causes(
         # The last election of another broker before, if its log ended at or before what was dropped.
         others = [won for won in elections if won.broker != cut.broker and won.ts_ns < cut.ts_ns + LOG_TIME_NS]
         won = others[-1] if others and cut.offset <= others[-1].start_offset else None
-        cause = f"{Cause.TRUNCATION}: {_dropped(cut)}" + ("" if won is None else f"; {_led(won, won in unclean)}")
+        offsets = f"everything from offset {cut.offset} on"
+        if cut.log_end is not None:
+            offsets = f"offsets {cut.offset} to {cut.log_end - 1}"
+        led = "" if won is None else f"; {_led(won, won in unclean)}"
+        cause = f"{Cause.TRUNCATION}: broker {cut.broker} dropped {offsets}{led}"
         begun = cut.ts_ns if won is None else won.ts_ns
         dropped.append((begun, 0, Drop(cut.offset, cut.log_end, cut.ts_ns + LOG_TIME_NS, cause)))
         if won is not None:
-            sends.append(Span(_begin(won, faults), cut.ts_ns + LOG_TIME_NS, cause))
+            # Amid a fault, the former leader may have taken records that the new one does not have since its request.
+            amid = (since for since, until, _ in spans if since <= won.ts_ns and (until is None or won.ts_ns <= until))
+            sends.append(Span(min([won.ts_ns, *amid]), cut.ts_ns + LOG_TIME_NS, cause))
     for won in elections:
         kind = Cause.UNCLEAN_ELECTION if won in unclean else Cause.ELECTION
         cause = f"{kind}: {_led(won, won in unclean)}"
@@ -102,7 +113,6 @@ def _causes(
         for won in elections
         if won.leader_epoch > 0
     ]
-    spans = [(fault.requested[0], fault.healed[-1] if fault.healed else None, _named(fault)) for fault in faults]
     retries += [Span(since, until, f"{Cause.RETRY}: sent during {name}") for since, until, name in spans]
     return PartitionCauses(
         lane=lane.lane,
@@ -170,30 +180,9 @@ def _undisturbed(run: RunDirectory, lane: Lane) -> list[Span]:
     return [*unobserved, Span(0, None, unexplained, patience_ms * 1_000_000)]
 
 
-def _begin(won: LeaderElected, faults: Iterable[FaultRecord]) -> int:
-    """When the former leader may have begun to take records that the new one does not have."""
-    causes = [
-        fault.requested[0]
-        for fault in faults
-        if fault.requested[0] <= won.ts_ns and (not fault.healed or won.ts_ns <= fault.healed[-1])
-    ]
-    return min([won.ts_ns, *causes])
-
-
-def _dropped(cut: LogTruncated) -> str:
-    if cut.log_end is None:
-        return f"broker {cut.broker} dropped everything from offset {cut.offset} on"
-    return f"broker {cut.broker} dropped offsets {cut.offset} to {cut.log_end - 1}"
-
-
 def _led(won: LeaderElected, unclean: bool) -> str:
     outside = ", though it was not in the ISR" if unclean else ""
     return f"broker {won.broker} became leader in epoch {won.leader_epoch} at offset {won.start_offset}{outside}"
-
-
-def _named(fault: FaultRecord) -> str:
-    hit = f" of {', '.join(fault.resolved)}" if fault.resolved else ""
-    return f"fault {fault.fault_id} ({fault.kind}{hit})"
 
 
 def _owners(chain: Sequence[tuple[int, int]]) -> list[Drop]:

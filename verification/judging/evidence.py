@@ -113,7 +113,16 @@ class LaneEvidence:
             acknowledged=contract.AcknowledgedLedger(
                 records=self.acknowledged, judged=self.acknowledged - facts.unjudged
             ),
-            partitions=tuple(self._partition(number) for number in range(self.lane.partitions)),
+            partitions=tuple(
+                contract.PartitionLedger(
+                    partition=number,
+                    log_end=of.log_end,
+                    read_to=of.read_end,
+                    end_reached=of.end_reached(final_log=run.has_log),
+                )
+                for number in range(self.lane.partitions)
+                for of in [facts.partitions.get(number, PartitionFacts())]
+            ),
             faults=contract.FaultsLedger(
                 declared=self.lane.faults, events=None if events is None else tuple(fault.ledger() for fault in events)
             ),
@@ -129,13 +138,6 @@ class LaneEvidence:
             groups=facts.groups,
             share=facts.share,
             recovery=self.recovery.ledger,
-        )
-
-    def _partition(self, number: int) -> contract.PartitionLedger:
-        facts = self.facts.partitions.get(number, PartitionFacts())
-        reached = facts.end_reached(final_log=self.run.has_log)
-        return contract.PartitionLedger(
-            partition=number, log_end=facts.log_end, read_to=facts.read_end, end_reached=reached
         )
 
 

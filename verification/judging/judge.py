@@ -24,7 +24,6 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import USUAL_TIMINGS
 from kafka_chaos.contract.lane.share import ShareAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
-from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.documents.events import SESSION_EXPIRY
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import not_applied
@@ -85,7 +84,7 @@ def _explained_by_them(run: RunDirectory, lane: Lane, anomaly: AnyAnomaly) -> st
 def _explained_by_retention(run: RunDirectory, lane: Lane, anomaly: AnyAnomaly) -> str | None:
     """Why a group went on behind its commit, where retention removes what it reads: with the records goes the leader
     epoch of the commit, and brokers set the group back (KAFKA-19902). Nothing of the commit was lost."""
-    policies = [run.lane(reads).cleanup_policy or "" for reads in groups_of_lane(lane).values()]
+    policies = [run.lane(reads).cleanup_policy or "" for reads in lane.groups.values()]
     set_back = (GroupAnomaly.COMMIT_LOST, GroupAnomaly.COMMIT_REGRESSED, GroupAnomaly.PROCESSED_TWICE)
     if anomaly not in set_back or not any("delete" in policy.split(",") for policy in policies):
         return None

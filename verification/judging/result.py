@@ -120,7 +120,7 @@ class LaneVerdict:
             "produced": self.produced,
             "acknowledged": self.acknowledged,
             "consumed": self.consumed,
-            **({"work": self.work.to_json()} if self.work else {}),
+            **({"work": asdict(self.work)} if self.work else {}),
             "anomalies": {
                 anomaly.value: {
                     "count": seen.count,

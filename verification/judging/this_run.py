@@ -153,7 +153,12 @@ def _of_partition(run: RunDirectory, lane: Lane, partition: int, whole: str | No
     load = load_of(run, lane)
     try:
         states = states_of(run, (lane.lane, partition))
-        gap = _contradiction(run, lane, partition, states)
+        # Clients and new leaders may have seen an ISR that is none of these.
+        changes = run.events.changes.get((lane.lane, partition), ())
+        seen = (change.isr for change in changes if isinstance(change, IsrChanged | LeaderElected) and change.isr)
+        unknown = (isr for isr in seen if frozenset(isr) not in {state.isr for state in states})
+        gaps = (f"no log names the state in which the ISR was {', '.join(map(str, sorted(isr)))}" for isr in unknown)
+        gap = next(gaps, None)
     except ValueError as error:
         states, gap = [], str(error)
     reason = whole or gap
@@ -190,15 +195,6 @@ def numbered(changes: Sequence[PartitionChanged]) -> list[State]:
     if {change.newest for change in changes} != {number}:
         raise ValueError(f"the partition's state {number} is not known to be its last one")
     return states
-
-
-def _contradiction(run: RunDirectory, lane: Lane, partition: int, states: Sequence[State]) -> str | None:
-    """Why the states can't be all that there were, by what clients and new leaders saw."""
-    isrs = {state.isr for state in states}
-    for change in run.events.changes.get((lane.lane, partition), ()):
-        if isinstance(change, IsrChanged | LeaderElected) and change.isr and frozenset(change.isr) not in isrs:
-            return f"no log names the state in which the ISR was {', '.join(map(str, sorted(change.isr)))}"
-    return None
 
 
 def _unasked(

@@ -5,7 +5,7 @@ did not do wrong, but whoever reads its verdict has to know how little was teste
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE, RunDirectoryError
@@ -44,10 +44,6 @@ class Work:
             named = ", ".join(f"{name} {count:,}" for name, count in errors.items())
             found.append(f"errors of {'records' if table == 'produced' else table}: {named}")
         return found
-
-    def to_json(self) -> dict[str, Any]:
-        """The lane's `work` in verdict.json."""
-        return asdict(self)
 
 
 def work_of(run: RunDirectory, rows: Rows, facts: Mapping[str, LaneFacts]) -> dict[str, Work]:

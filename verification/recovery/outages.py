@@ -16,7 +16,6 @@ from kafka_chaos.contract.events import CallNoted, HighWatermark, IsrChanged, La
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import CALLS, RecoveryAnomaly
 from kafka_chaos.contract.lane.share import share_group_of
-from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts, Pulse
 
@@ -129,7 +128,7 @@ def _unacknowledged(answers: Sequence[Pulse], failed: Sequence[Pulse], last: int
 
 def _consumers(lane: Lane, facts: LaneFacts, last: int, *, final_log: bool) -> Iterator[Outage]:
     due, reads = _by_place(facts.pulses, ACKNOWLEDGED), _by_place(facts.pulses, READ)
-    groups = [group for group, source in groups_of_lane(lane).items() if source == lane.lane]
+    groups = [group for group, source in lane.groups.items() if source == lane.lane]
     come_and_go = {place for place in reads if place[0] not in ("", *groups, share_group_of(lane.lane))}
     for reader in ("", *groups):
         for (_, partition), acknowledged in due.items():
@@ -287,7 +286,7 @@ def _isrs(run: RunDirectory, lane: Lane, last: int) -> Iterator[Outage]:
 def _groups(lane: Lane, facts: LaneFacts) -> Iterator[Outage]:
     owned = defaultdict(list)
     for span in facts.owned:
-        if span.group in groups_of_lane(lane):
+        if span.group in lane.groups:
             owned[span.group, span.partition].append(span)
     last = max((pulse.last_ns for pulse in facts.pulses if pulse.what == SENT), default=0)
     for (_, partition), spans in owned.items():
@@ -308,7 +307,10 @@ def _transactions(run: RunDirectory, lane: Lane, last: int) -> Iterator[Outage]:
         stable, high, since = 0, 0, 0
         epoch: int | None = None
         leader: int | None = None
-        for told in _offsets(run, lane, partition):
+        elected = run.events.elected(name, partition) if run.events.knows_times(name) else []
+        reports = run.events.reports.get((name, partition), ())
+        # Of one moment, the election of a leader comes first.
+        for told in sorted([*elected, *reports, *run.events.stable[name, partition]], key=attrgetter("ts_ns")):
             before = stable
             if isinstance(told, LastStableOffset):
                 if leader not in (None, told.broker):
@@ -333,10 +335,3 @@ def _transactions(run: RunDirectory, lane: Lane, last: int) -> Iterator[Outage]:
                 since = told.ts_ns
         if since:
             yield Outage(RecoveryAnomaly.TRANSACTION_NOT_ENDED, partition, since, max(since, last), False)
-
-
-def _offsets(run: RunDirectory, lane: Lane, partition: int) -> list[LeaderElected | HighWatermark | LastStableOffset]:
-    """The reports of a partition's offsets, by time; of one moment, the election of a leader comes first."""
-    place = (lane.lane, partition)
-    elected = run.events.elected(*place) if run.events.knows_times(lane.lane) else []
-    return sorted([*elected, *run.events.reports.get(place, ()), *run.events.stable[place]], key=attrgetter("ts_ns"))

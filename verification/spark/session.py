@@ -76,7 +76,12 @@ def spark_session(
         return active
     remote = os.environ.get(REMOTE) if master is None else master
     if remote is not None and remote.startswith("sc://"):
-        return _connected(remote)
+        from pyspark.errors import PySparkException
+
+        try:
+            return SparkSession.builder.remote(remote).getOrCreate()
+        except (ImportError, PySparkException) as error:
+            raise SparkUnavailableError(f"Spark Connect at {remote} can't be used: {first_line(error)}") from error
     if master is None and SUBMITTED not in os.environ:
         master = DEFAULT_MASTER
     chosen = {**_SETTINGS, **_local_settings(master or "", rows), **(settings or {})}
@@ -93,17 +98,6 @@ def is_started() -> bool:
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context is not None
-
-
-def _connected(url: str) -> SparkSession:
-    """A session on a server of Spark Connect."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
-
-    try:
-        return SparkSession.builder.remote(url).getOrCreate()
-    except (ImportError, PySparkException) as error:
-        raise SparkUnavailableError(f"Spark Connect at {url} can't be used: {first_line(error)}") from error
 
 
 def _start_context(settings: Mapping[str, str]) -> None:

@@ -24,7 +24,7 @@ from kafka_chaos.verification.spark.tuning import tuned
 from kafka_chaos.verification.statements.library import RELATIONS, statements
 from tests.verification.oracle.rows import Assigned, Produced, Read, Replicated, Transaction
 from tests.verification.samples.planted_groups import Histories, clean, owned_twice
-from tests.verification.samples.run_dirs import Rows, write_histories
+from tests.verification.samples.run_dirs import Rows
 from tests.verification.shares.test_anomalies import UNRESOLVED
 
 GROUP = "in-group"
@@ -48,10 +48,6 @@ def found_by(engine: SqlEngine, run: RunDirectory) -> list[tuple[str, Doubt]]:
     return unresolved(engine, run)
 
 
-def written(run: Histories, folder: Path) -> Path:
-    return write_histories(folder, run.lanes, run.clients, run.committed)
-
-
 def changed(table: str, lane: str, at: int = 0, **values: Any) -> Callable[[Histories], None]:
     def change(run: Histories) -> None:
         rows = getattr(run.lanes[lane], table)
@@ -62,6 +58,10 @@ def changed(table: str, lane: str, at: int = 0, **values: Any) -> Callable[[Hist
 
 def added(table: str, lane: str, row: Any) -> Callable[[Histories], None]:
     return lambda run: getattr(run.lanes[lane], table).append(row)
+
+
+def read_within(producer_id: int | None, transaction: int, **values: Any) -> Callable[[Histories], None]:
+    return changed("consumed", "once", reading_producer_id=producer_id, reading_transaction=transaction, **values)
 
 
 def second_incarnation(run: Histories) -> None:
@@ -169,6 +169,11 @@ def without_a_partition(run: Histories) -> None:
 
 
 MARKER = Replicated(0, 1, 0, 0, 7, -1, "commit")
+STRAY = added("replicas", "once", MARKER._replace(producer_id=9))
+ENDED = Transaction(7, 0, "id", 1, 2, "aborted")
+WITHIN = "read within a transaction"
+OF_NO_GROUP = "assignments: of no group, though it may be a member's"
+ANOTHER_S = Assigned(f"{GROUP}-1-0", 1, "read_committed", GROUP, "x", 1, 1)
 OUTSIDE = Produced(7, 99, 0, None, "info", None, 5000, None, 0, 0)
 BROKEN: dict[str, tuple[Callable[[Histories], None], str, str]] = {
     "no end": (changed("transactions", "once", end_ns=None), "once", "committed, without a time"),
@@ -178,15 +183,11 @@ BROKEN: dict[str, tuple[Callable[[Histories], None], str, str]] = {
     "overlapping": (changed("transactions", "once", begin_ns=1, at=1), "once", "begun before the one before it"),
     "two ids": (changed("transactions", "once", transactional_id="u"), "once", "under several transactional ids"),
     "third id": (
-        added("transactions", "once", Transaction(8, 0, "once-1", 1, 2, "aborted")),
+        added("transactions", "once", ENDED._replace(producer_id=8)),
         "once",
-        "of more transactional ids than lanes.json has producers",
+        "of more transactional ids than",
     ),
-    "no lane of transactions": (
-        added("transactions", "out", Transaction(7, 0, "out-0", 1, 2, "aborted")),
-        "out",
-        "of a lane without transactions",
-    ),
+    "no lane of transactions": (added("transactions", "out", ENDED), "out", "of a lane without transactions"),
     "sent early": (changed("produced", "once", invoke_ns=1), "once", "sent before its transaction began"),
     "sent late": (changed("produced", "once", invoke_ns=10**12), "once", "or after it ended"),
     "backwards": (changed("produced", "once", complete_ns=1), "once", "answered before it was sent"),
@@ -199,62 +200,30 @@ BROKEN: dict[str, tuple[Callable[[Histories], None], str, str]] = {
     "orphan": (changed("produced", "out", source_seq=77), "out", "made of an input that nobody produced"),
     "made too early": (changed("produced", "out", invoke_ns=5), "out", "made of an input that nobody produced, or not"),
     "not read": (changed("produced", "out", invoke_ns=5), "out", "made of an input that its loop had not read"),
-    "marker before": (
-        added("replicas", "once", MARKER._replace(producer_id=9)),
-        "once",
-        "a marker of a producer without a record before it",
-    ),
-    "unknown marker": (
-        added("replicas", "once", MARKER._replace(producer_id=9)),
-        "once",
-        "a marker of a producer that transactions/ does not name",
-    ),
+    "marker before": (STRAY, "once", "a marker of a producer without a record before it"),
+    "unknown marker": (STRAY, "once", "a marker of a producer that transactions/ does not name"),
     "marker in a plain lane": (added("replicas", "in", MARKER._replace(offset=99)), "in", "though the lane has no tr"),
     "no epoch": (changed("replicas", "once", producer_epoch=-1), "once", "or without them, though it is"),
     "repeated": (twice, "once", "an offset twice"),
     "epoch": (changed("replicas", "once", leader_epoch=9), "once", "a leader epoch before an earlier one"),
     "read before": (changed("consumed", "in", poll_ns=1), "in", "read before it was sent"),
     "at one time": (reads_at_one_time, "in", "several at one time by one consumer"),
-    "read within half a transaction": (
-        changed("consumed", "once", reading_transaction=0),
-        "once",
-        "read within a transaction whose producer or number is missing",
-    ),
-    "read within no transaction": (
-        changed("consumed", "once", reading_producer_id=7, reading_transaction=99),
-        "once",
-        "read within a transaction that transactions/ lacks",
-    ),
-    "read after the transaction": (
-        changed("consumed", "once", reading_producer_id=7, reading_transaction=0, poll_ns=10**12),
-        "once",
-        "read within a transaction, before it began or after it had ended",
-    ),
+    "read within half a transaction": (read_within(None, 0), "once", f"{WITHIN} whose producer or number is missing"),
+    "read within no transaction": (read_within(7, 99), "once", f"{WITHIN} that transactions/ lacks"),
+    "read after the transaction": (read_within(7, 0, poll_ns=10**12), "once", f"{WITHIN}, before it began or after it"),
     "cut log": (a_log_that_was_cut, "once", "no replica holds just what the log holds"),
     "other log": (a_log_with_another_record, "once", "no replica holds just what the log holds"),
     "not assigned": (without_assignment, "in", "by a consumer that was not assigned the partition"),
     "no consumer": (without_consumer, "in", "that assignments/ lacks, beside another one"),
     "read early": (changed("assignments", "in", start_ns=10**12), "in", "before the consumer was assigned"),
-    "two members": (
-        added("assignments", "in", Assigned(f"{GROUP}-1-0", 1, "read_committed", GROUP, "x", 1, 1)),
-        "in",
-        "of one consumer to several members",
-    ),
+    "two members": (added("assignments", "in", ANOTHER_S), "in", "of one consumer to several members"),
     "generation -1": (changed("assignments", "in", generation=-1), "in", "a generation below 0, or before an earlier"),
     "unread": (reads_of_one_dropped, "in", "commits: of an offset that its consumer had not read up to"),
     "still assigned": (assigned_twice, "in", "of one partition to a member that still has it"),
     "two levels": (changed("assignments", "in", isolation="read_uncommitted"), "in", "with several isolation levels"),
-    "an owner of no group": (second_owner(group=None), "in", "assignments: of no group, though it may be a member's"),
-    "a member of no group": (
-        second_owner(group=None, generation=None, member="m1"),
-        "in",
-        "assignments: of no group, though it may be a member's",
-    ),
-    "a second reader of no group": (
-        second_owner(group=None, generation=None),
-        "in",
-        "assignments: of no group, though it may be a member's",
-    ),
+    "an owner of no group": (second_owner(group=None), "in", OF_NO_GROUP),
+    "a member of no group": (second_owner(group=None, generation=None, member="m1"), "in", OF_NO_GROUP),
+    "a second reader of no group": (second_owner(group=None, generation=None), "in", OF_NO_GROUP),
     "no evidence in a partition": (without_a_partition, "in", "consumed: nothing by a group, of a partition in which"),
     "stray group": (changed("assignments", "in", group="x"), "in", "of a group that no lane has"),
     "two groups": (one_member, "exact", "of one member to several groups"),
@@ -262,11 +231,7 @@ BROKEN: dict[str, tuple[Callable[[Histories], None], str, str]] = {
     "stray commit": (changed("commits", "in", group="x"), "in", "commits: of a group that no lane has"),
     "commit without time": (changed("commits", "in", complete_ns=None), "in", "acknowledged, without a time"),
     "refused commit": (refused_in_a_transaction, "once", "refused, though its transaction was committed"),
-    "commit of a producer": (
-        changed("commits", "in", producer_id=7),
-        "in",
-        "in a transaction though the group uses none",
-    ),
+    "commit of a producer": (changed("commits", "in", producer_id=7), "in", "in a transaction though the group uses"),
     "commit answered late": (changed("commits", "exact", complete_ns=10**9), "once", "or not while it was open"),
     "commit past the log": (changed("commits", "in", offset=10**6), "in", "commits: past the end of the log"),
     "commit in a transaction": (changed("commits", "in", transaction=0, producer_id=7), "in", "group uses none"),
@@ -297,8 +262,8 @@ def later(rows: Rows, *types: str) -> None:
             event["ts_ns"] += 10**12
 
 
-def in_a_later_epoch(rows: Rows) -> None:
-    rows.consumed[1]["leader_epoch"] = 1
+def read_in(epoch: int) -> Callable[[Rows], None]:
+    return lambda rows: rows.consumed[1].update(leader_epoch=epoch)
 
 
 def checkpoints(**of_broker: int | list[list[int]] | None) -> Callable[[Rows], None]:
@@ -312,9 +277,15 @@ def checkpoints(**of_broker: int | list[list[int]] | None) -> Callable[[Rows], N
     return change
 
 
+def reported(epoch: int, mark: int) -> Callable[[Rows], None]:
+    """A high watermark of a leader epoch."""
+    told = {"lane": "a", "partition": 0, "broker": 1, "leader_epoch": epoch, "high_watermark": mark}
+    return lambda rows: rows.event("high_watermark", **told) and None
+
+
 def in_a_later_term(rows: Rows) -> None:
     checkpoints()(rows)
-    rows.event("high_watermark", lane="a", partition=0, broker=1, leader_epoch=4, high_watermark=3)
+    reported(4, 3)(rows)
 
 
 def elected(**values: Any) -> Callable[[Rows], None]:
@@ -356,32 +327,25 @@ def with_epochs(*epochs: int, idempotent: bool) -> Callable[[Rows], None]:
     return change
 
 
-def in_a_later_run(rows: Rows) -> None:
-    rows.event("run_started", run_id="r")
+def with_one_epoch(at: int, epoch: int | None) -> Callable[[Rows], None]:
+    """All producer epochs are 0 but that of the replicas' row `at`."""
+
+    def change(rows: Rows) -> None:
+        with_epochs(0, idempotent=True)(rows)
+        (rows.replicas or [])[at]["producer_epoch"] = epoch
+
+    return change
 
 
-def without_an_epoch(rows: Rows) -> None:
-    with_epochs(0, idempotent=True)(rows)
-    assert rows.replicas is not None
-    del rows.replicas[0]["producer_epoch"]
+def with_chain(before: Callable[[Rows], None], chain: list[list[int]]) -> Callable[[Rows], None]:
+    """After the change `before`, these leader epochs of every broker."""
 
+    def change(rows: Rows) -> None:
+        before(rows)
+        for entries in (rows.checkpoints or {})["brokers"].values():
+            entries["a/0"] = {**entries["a/0"], "leader_epochs": chain}
 
-def with_another_epoch(rows: Rows) -> None:
-    with_epochs(0, idempotent=True)(rows)
-    assert rows.replicas is not None
-    rows.replicas[-1]["producer_epoch"] = 1
-
-
-def in_an_epoch_of_nobody(rows: Rows) -> None:
-    elected()(rows)
-    for entries in (rows.checkpoints or {})["brokers"].values():
-        entries["a/0"] = {**entries["a/0"], "leader_epochs": [[0, 0], [1, 4]]}
-
-
-def without_epochs(rows: Rows) -> None:
-    checkpoints()(rows)
-    for entries in (rows.checkpoints or {})["brokers"].values():
-        entries["a/0"] = {**entries["a/0"], "leader_epochs": []}
+    return change
 
 
 def without_the_last(rows: Rows) -> None:
@@ -396,11 +360,11 @@ PLANNED_BROKEN: dict[str, tuple[Callable[[Rows], None], str]] = {
     "late proof": (late("fault_proven", "fault_healed"), "a fault proven or healed after its phase had ended"),
     "late answer": (lambda rows: rows.produced[0].update(complete_ns=10**12), "answered after its phase had ended"),
     "read late": (lambda rows: rows.consumed[-1].update(poll_ns=10**12), "or after its phase had ended"),
-    "sent before the run": (in_a_later_run, "sent before the run began"),
+    "sent before the run": (lambda rows: rows.event("run_started", run_id="r") and None, "sent before the run began"),
     "missing": (lambda rows: rows.produced[3].update(seq=9), "without numbers of a producer that come before others"),
     "epoch past the end": (checkpoints(leader_epochs=[[0, 0], [1, 9]]), "a leader epoch past the end of the log"),
-    "epoch of nobody": (in_an_epoch_of_nobody, "or in which nobody led or wrote"),
-    "no epochs": (without_epochs, "without the leader epochs of records in replicas/"),
+    "epoch of nobody": (with_chain(elected(), [[0, 0], [1, 4]]), "or in which nobody led or wrote"),
+    "no epochs": (with_chain(checkpoints(), []), "without the leader epochs of records in replicas/"),
     "no end": (checkpoints(log_end_offset=None), "a high watermark past the log end offset"),
 }
 """Where there is an experiment.yaml."""
@@ -428,27 +392,19 @@ PLAIN_BROKEN: dict[str, tuple[Callable[[Rows], None], str]] = {
     "another election": (elected(start_offset=3), "a leader epoch that begins elsewhere by another broker, or by its"),
     "another start": (checkpoints(leader_epochs=[[0, 1]]), "a leader epoch that begins elsewhere by another broker"),
     "elected by too many": (elected(isr=[1, 2, 3, 4]), "of more members than the partition has replicas"),
-    "mark past the log": (
-        lambda rows: (
-            rows.event("high_watermark", lane="a", partition=0, broker=1, leader_epoch=0, high_watermark=6) and None
-        ),
-        "a high watermark past the end of the log",
-    ),
+    "mark past the log": (reported(0, 6), "a high watermark past the end of the log"),
     "read past the log": (lambda rows: rows.consumed[-1].update(offset=9), "read past the end of the log"),
-    "read in an earlier epoch": (
-        lambda rows: rows.consumed[1].update(leader_epoch=-1),
-        "read with a leader epoch that no replica has",
-    ),
+    "read in an earlier epoch": (read_in(-1), "read with a leader epoch that no replica has"),
     "negative": (lambda rows: rows.produced[-1].update(seq=-4), "a number below 0"),
     "blamed": (lambda rows: rows.produced[-1].update(error="no"), "produced: acknowledged, with an error"),
     "epochs that fall": (with_epochs(1, 0, idempotent=True), "a producer epoch that is missing beside others, falls"),
-    "an epoch that is missing": (without_an_epoch, "a producer epoch that is missing beside others"),
-    "epochs that differ": (with_another_epoch, "falls, or differs between brokers"),
+    "an epoch that is missing": (with_one_epoch(0, None), "a producer epoch that is missing beside others"),
+    "epochs that differ": (with_one_epoch(-1, 1), "falls, or differs between brokers"),
     "elected from outside": (elected(isr=[2, 3]), "a leader elected that is not in its ISR"),
     "late fault": (lambda rows: later(rows, "fault"), "a fault requested outside of its phase"),
     "late record": (lambda rows: rows.produced[0].update(invoke_ns=10**9), "sent after its phase had ended"),
     "late phase": (lambda rows: later(rows, "phase", "fault"), "a phase in which none of the lane's records was sent"),
-    "later epoch": (in_a_later_epoch, "read with a leader epoch that no replica has"),
+    "later epoch": (read_in(1), "read with a leader epoch that no replica has"),
 }
 
 
@@ -457,7 +413,7 @@ def broken_together(folder: Path) -> Path:
     for name, (change, _, _) in BROKEN.items():
         if name not in ("outside", "other log", "two members", "no evidence in a partition") and "no group" not in name:
             change(run)
-    return written(run, folder)
+    return run.write(folder)
 
 
 def plain_broken_together(folder: Path) -> Path:
@@ -474,7 +430,7 @@ BROKEN_TOGETHER = {"groups and transactions": broken_together, "a plain lane": p
 
 
 def test_a_clean_run_has_no_doubt(tmp_path: Path) -> None:
-    assert doubts_of(written(clean(), tmp_path / "run")) == {}
+    assert doubts_of(clean().write(tmp_path / "run")) == {}
 
 
 @pytest.mark.parametrize(
@@ -485,7 +441,7 @@ def test_a_consumer_that_follows_another_one_is_its_next_life(tmp_path: Path, af
     rows = [row for row in run.lanes["in"].consumed if not row.consumer.startswith(GROUP)]
     last = max(rows, key=lambda row: row.poll_ns)
     run.lanes["in"].consumed.append(last._replace(consumer="next", poll_ns=last.poll_ns + after_ns))
-    found = [doubt.text for doubt in doubts_of(written(run, tmp_path / "run")).get("in", ())]
+    found = [doubt.text for doubt in doubts_of(run.write(tmp_path / "run")).get("in", ())]
     assert [any(wanted in text for text in found) for wanted in doubts] == [True] * len(found)
 
 
@@ -512,7 +468,7 @@ def test_what_does_not_resolve_is_a_doubt_that_names_it(tmp_path: Path, name: st
     change, lane, problem = BROKEN[name]
     run = clean()
     change(run)
-    doubts = doubts_of(written(run, tmp_path / "run"))
+    doubts = doubts_of(run.write(tmp_path / "run"))
     assert any(problem in doubt.text for doubt in doubts[lane]), doubts
 
 
@@ -545,10 +501,8 @@ def test_leader_epochs_that_retention_made_a_broker_forget_are_no_doubt(
 ) -> None:
     rows = plain_run()
     rows.lanes[0]["cleanup_policy"] = cleanup_policy
-    checkpoints(leader_epochs=chain)(rows)
+    (with_chain(checkpoints(), chain) if chain[-1][1] == 5 else checkpoints(leader_epochs=chain))(rows)
     if chain[-1][1] == 5:
-        for entries in rows.checkpoints["brokers"].values():
-            entries["a/0"] = {**entries["a/0"], "leader_epochs": chain}
         for row in rows.replicas or ():
             row["leader_epoch"] = 2 if row["offset"] == 4 else row["leader_epoch"]
     doubts = doubts_of(rows.write(tmp_path / "run")).get("a", ())
@@ -566,7 +520,7 @@ def test_two_lanes_of_one_topic_have_a_doubt(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("table", "problem"), WITH_ERRORS.items())
 def test_what_succeeded_has_no_error(tmp_path: Path, table: str, problem: str) -> None:
-    folder = written(clean(), tmp_path / "run")
+    folder = clean().write(tmp_path / "run")
     for file in (folder / table).glob("*.parquet"):
         rows = pa.Table.from_pylist(pq.ParquetFile(file).read().to_pylist(), arrow_schema(TABLES[table]))
         errors = pa.array(["fenced"] * len(rows), pa.string())
@@ -607,7 +561,7 @@ def test_spark_finds_the_same(tmp_path: Path, spark: Any, change: str) -> None:
 def test_what_a_group_hides_is_unknown(tmp_path: Path, name: str) -> None:
     run = clean()
     BROKEN[name][0](run)
-    lane = verify(written(run, tmp_path / "run"), engine="duckdb").lane("in")
+    lane = verify(run.write(tmp_path / "run"), engine="duckdb").lane("in")
     assert lane.verdict == Verdict.UNKNOWN
     assert GroupAnomaly.OWNED_TWICE in lane.not_judged
 
@@ -616,7 +570,7 @@ def test_a_lane_with_a_doubt_is_unknown_for_what_rests_on_it(tmp_path: Path) -> 
     run = clean()
     BROKEN["no end"][0](run)
     BROKEN["commit without time"][0](run)
-    verdict = verify(written(run, tmp_path / "run"), engine="duckdb")
+    verdict = verify(run.write(tmp_path / "run"), engine="duckdb")
     assert verdict.verdict == Verdict.UNKNOWN
     assert TransactionAnomaly.ZOMBIE_COMMIT in verdict.lane("once").not_judged
     assert GroupAnomaly.COMMIT_LOST in verdict.lane("in").not_judged

@@ -9,14 +9,10 @@ from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from tests.verification.oracle.groups import FOUND
 from tests.verification.samples.engines import Verified
-from tests.verification.samples.planted_groups import PLANTS, Histories, Plant, expected
-from tests.verification.samples.run_dirs import read_cases, read_causes, write_histories
+from tests.verification.samples.planted_groups import PLANTS, Plant, expected
+from tests.verification.samples.run_dirs import read_cases, read_causes
 
 pytestmark = pytest.mark.usefixtures("everything_forbidden")
-
-
-def write(folder: Path, run: Histories) -> Path:
-    return write_histories(folder, run.lanes, run.clients, run.committed)
 
 
 CAUSES = {
@@ -26,6 +22,7 @@ CAUSES = {
     "began_behind": {"committed by in-group-2-0; behind began at 2"},
     "commit_regressed": {"in-group-1-0 committed behind 6, by in-group-2-0"},
     "owned_twice": {"in-group-2-0 and twin in generation 2"},
+    "owned_twice_in_two_epochs": {"in-group-1-0 and in-group-2-0, in epochs 1 and 2"},
 }
 """By plant what its findings say of why."""
 
@@ -35,7 +32,7 @@ def test_planted_anomalies_are_found_and_nothing_else(
     tmp_path: Path, verified: Verified, plant: Callable[[], Plant]
 ) -> None:
     made = plant()
-    run_dir = write(tmp_path / "run", made[0])
+    run_dir = made[0].write(tmp_path / "run")
     verdict = verified(run_dir)
     found = read_cases(run_dir)
     assert {lane: found.get(lane, []) for lane in made[0].lanes} == {

@@ -64,15 +64,8 @@ class Seen(NamedTuple):
 TWICE = Seen(1, (RECORD,))
 Explained = Mapping[Any, Mapping[str, int]]
 """By anomaly how many of its findings each defect explains."""
-_FINDINGS = pa.schema(
-    [
-        ("number", pa.int64()),
-        ("lane", pa.string()),
-        ("anomaly", pa.string()),
-        ("producer_id", pa.int32()),
-        ("seq", pa.int64()),
-    ]
-)
+_OF_RECORDS = {"producer_id": pa.int32(), "seq": pa.int64()}
+_FINDINGS = pa.schema({"number": pa.int64(), "lane": pa.string(), "anomaly": pa.string(), **_OF_RECORDS})
 
 
 def copies(*epochs: int | None, brokers: tuple[int, ...] = (1, 2), seq: int = 7) -> Rows:
@@ -281,7 +274,7 @@ def test_a_record_that_was_in_doubt_is_there_twice_if_each_copy_stands_in_a_late
 
 NOT_EXPIRED: list[dict[str, Any]] = [
     {"ts_ns": 90}, {"ts_ns": 210}, {"producer_id": 2}, {"outcome": "aborted"}, {"outcome": "info"}, {"sent": "ok"},
-    {"stored": True}, {"unknown": True},
+    {"stored": True}, {"unknown": True}, {"other": "ok"},
 ]  # fmt: skip
 
 
@@ -289,7 +282,9 @@ def expired(changes: dict[str, Any]) -> int:
     """Record 7 of producer 1 expired, and its transaction was committed without it."""
     known = {"outcome": "committed", "sent": "info", "ts_ns": 150, "producer_id": 1, **changes}
     rows = Rows(transactions=[]).send(7, None, known["sent"], producer_id=1)
-    rows.produced[0] |= {"invoke_ns": 110, "complete_ns": 180, "transaction": 0}
+    rows.send(8, None, changes.get("other", "info"), producer_id=1)  # another one that the transaction lacks
+    for row in rows.produced:
+        row |= {"invoke_ns": 110, "complete_ns": 180, "transaction": 0}
     if "unknown" not in changes:
         transaction = {"lane": "a", "producer_id": 1, "transaction": 0, "transactional_id": "pay-0"}
         rows.transactions = [{**transaction, "begin_ns": 100, "end_ns": 200, "outcome": known["outcome"]}]
@@ -304,6 +299,9 @@ def late(changes: dict[str, Any]) -> int:
     Of record 8 the late EndTxn never explains anything."""
     rows = Rows().send(7, 10, producer_id=1)
     rows.produced[0] |= {"invoke_ns": 150, "complete_ns": None, "transaction": changes.get("transaction", 3)}
+    if "other" in changes:
+        rows.send(9, 10, producer_id=1)
+        rows.produced[1]["transaction"] = 3
     first = {"producer_id": 1, "transaction": 3, "transactional_id": changes.get("writer", "t"), "begin_ns": 100}
     first |= {"end_ns": changes.get("end_ns", 300), "outcome": changes.get("outcome", "aborted")}
     later = {"producer_id": 2, "transaction": 0, "transactional_id": "t", "begin_ns": 900, "outcome": "committed"}
@@ -327,6 +325,7 @@ NOT_LATE: list[dict[str, Any]] = [
     {"met": {"producer_id": None}}, {"met": {"transactional_id": "u"}}, {"met": {"transactional_id": None}},
     {"met": {"commits": False}}, {"met": {"commits": None}}, {"writer": "u"}, {"transaction": 4}, {"transaction": None},
     {"markers": [(11, 1, "abort")]}, {"markers": [(11, 2, "abort")]}, {"all_markers": []}, {"copies": False},
+    {"met": {"commits": False}, **TOOK, "other": "in no log"},
 ]  # fmt: skip
 
 

@@ -118,9 +118,12 @@ def _truncated_read(view: View) -> Iterable[Finding]:
 
 def _unseen(view: View) -> Iterable[Finding]:
     if view.final_log:
+        uncommitted = view.read.keys() - {(row.producer_id, row.seq) for row in view.reads_of("read_committed")}
         for identity, places in view.log.items():
             if identity not in view.read and (due := [place for place in places if view.due(place)]):
                 yield named("unseen", min(due), identity)
+            elif identity in uncommitted and (due := [one for one in places if view.due_if_committed(one)]):
+                yield named("unseen", min(due), identity, "read by no read_committed consumer")
     else:
         for identity, place in view.acknowledged.items():
             if not view.passed(place) and identity not in view.read:

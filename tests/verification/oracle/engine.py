@@ -16,7 +16,6 @@ from kafka_chaos.contract.lane.families import BY_RETRIES, CAUSED, AnyAnomaly, C
 from kafka_chaos.contract.lane.groups import group_of
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.by_statements import Examined
-from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import not_applied
 from kafka_chaos.verification.judging.causes import Drop, PartitionCauses, Span, causes_of
@@ -118,7 +117,7 @@ def examine(run: RunDirectory) -> tuple[Examined, list[tuple[object, ...]]]:
         judged = [one for one in found if anomaly_named(one.case.anomaly) not in skipped]
         explanations = explained(judged, view, causes[lane.lane], idempotent=lane.idempotence)
         findings[lane.lane] = sorted(explanations, key=lambda one: (case_order(one.case), one.cause or ""))
-    counted = TABLES_OF_GROUPS if any(groups_of_lane(lane) for lane in run.lanes) else ()
+    counted = TABLES_OF_GROUPS if any(lane.groups for lane in run.lanes) else ()
     counted += TABLES_OF_SHARES if any(lane.share for lane in run.lanes) else ()
     examined = Examined(
         facts=facts,
@@ -131,11 +130,16 @@ def examine(run: RunDirectory) -> tuple[Examined, list[tuple[object, ...]]]:
 
 def groups_in(run: RunDirectory, lane: Lane, views: Mapping[str, View]) -> list[Group]:
     """The groups of a lane: its own, and that of its loop."""
-    own = None if lane.group is None else group_of(lane.lane)
-    return [
-        Group(group, views[source], None if group == own else views[lane.lane], dict(run.groups.get(group, {})), source)
-        for group, source in groups_of_lane(lane).items()
-    ]
+    found = []
+    for group, source in lane.groups.items():
+        loop = None if lane.group is not None and group == group_of(lane.lane) else lane.loop
+        settings = lane.group if loop is None else loop.group
+        assert settings is not None
+        one = Group(group, views[source], views[lane.lane] if loop else None, dict(run.groups.get(group, {})), source)
+        one.is_new = run.is_planned and settings.reset == "earliest" and not views[source].history.is_cleaned
+        one.is_automatic, one.by_epoch = settings.commits == "auto", settings.protocol == "consumer"
+        found.append(one)
+    return found
 
 
 def _high_watermark_regression(run: RunDirectory, lane: Lane) -> list[Finding]:

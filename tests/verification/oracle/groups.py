@@ -17,13 +17,18 @@ from tests.verification.oracle.rows import Assigned, Commit, Finding, Identity, 
 @dataclass
 class Group:
     """A group that reads a lane. `source`: that lane. `output`: the lane that its loop writes, if it is a loop.
-    `final`: by partition, the offset that it had committed in the end. `lane`: the name of the lane that it reads."""
+    `final`: by partition, the offset that it had committed in the end. `lane`: the name of the lane that it reads.
+    `is_new`: it began at the first record of its topic. `is_automatic`: its clients commit by themselves; `by_epoch`:
+    each member has an epoch of its own (KIP-848)."""
 
     group: str
     source: View
     output: View | None = None
     final: dict[int, int] = field(default_factory=dict)
     lane: str = ""
+    is_new: bool = False
+    is_automatic: bool = False
+    by_epoch: bool = False
 
 
 class Effect(NamedTuple):
@@ -46,6 +51,9 @@ class History:
         self.assigned = [row for row in history.assignments if row.group == of.group]
         consumers = {row.consumer for row in self.assigned}
         self.reads = [row for row in history.consumed if row.consumer in consumers]
+        self.members: dict[str, str] = {}
+        for row in self.assigned:
+            self.members[row.consumer] = max(row.member, self.members.get(row.consumer, row.member))
         self.by_assignment: dict[tuple[str, int], list[Read]] = defaultdict(list)
         self.processed: dict[Place, set[Identity]] = defaultdict(set)
         for read in self.reads:
@@ -102,13 +110,15 @@ class History:
         return past | self.of.final
 
     def passed(self) -> Iterator[tuple[Place, Identity]]:
-        """The records between both that it was to be given, and at whose offset nobody was given another one."""
+        """The records before the offset that it has committed that it was to be given, and at whose offset nobody was
+        given another one."""
         first, past = self.first(), self.past()
         for row in self.of.source.history.log or ():
             place, identity = (row.partition, row.offset), (row.producer_id, row.seq)
             others = self.processed.get(place, ())
             is_reused = bool(others) and identity not in others
-            in_range = row.partition in first and first[row.partition] <= row.offset < past.get(row.partition, 0)
+            begins = 0 if self.of.is_new else first.get(row.partition, row.offset + 1)
+            in_range = begins <= row.offset < past.get(row.partition, 0)
             known = identity in self.of.source.outcome and place in self.of.source.visible
             if in_range and known and not is_reused:
                 yield place, identity
@@ -124,12 +134,12 @@ def find_in_groups(groups: Iterable[Group]) -> list[Finding]:
 def _processed_twice(history: History) -> Iterable[Finding]:
     outputs, view = _outputs(history), history.of.source
     several = {identity for identity, count in outputs.items() if identity in view.outcome and count > 1}
-    places: dict[Identity, int] = defaultdict(int)
-    for row in view.history.log or () if several else ():
-        if (row.producer_id, row.seq) in several and (row.partition, row.offset) in view.visible:
-            places[row.producer_id, row.seq] += 1
+    places: dict[Identity, set[Place]] = defaultdict(set)
+    stored = [row for row in view.history.log or () if (row.partition, row.offset) in view.visible]
+    for row in (*stored, *history.reads) if several else ():
+        places[row.producer_id, row.seq].add((row.partition, row.offset))
     for identity in several:
-        if outputs[identity] > places[identity]:
+        if outputs[identity] > len(places[identity]):
             cause = f"input of lane {history.of.lane}, with {outputs[identity]} outputs"
             yield named("processed_twice", None, identity, cause)
 
@@ -170,11 +180,12 @@ def _commit_lost(history: History) -> Iterable[Finding]:
             known = history.last_before(row.partition, row.start_ns)
             if known is None or began >= known.offset or _is_expelled(history, row, known):
                 continue
-            if not _explained(history, known, began, at_ns):
+            went_on = min(began, _went_on(history, known, row.consumer, at_ns, default=began))
+            if not _explained(history, known, began, went_on, at_ns):
                 lose(known, f"{row.consumer} began at {began}")
     for partition, final in history.of.final.items():
         known = history.last_before(partition, float("inf"))
-        if known is not None and final < known.offset and not _explained(history, known, final, float("inf")):
+        if known is not None and final < known.offset and not _explained(history, known, final, final, None):
             lose(known, f"in the end, {final} is committed")
     for known, seen in lost.items():
         cause = f"committed by {known.consumer}; {seen}"
@@ -192,13 +203,27 @@ def _is_expelled(history: History, row: Assigned, known: Effect) -> bool:
     return own is not None and other is not None and own < other
 
 
-def _explained(history: History, lost: Effect, seen: int, at_ns: float) -> bool:
-    """Whether another commit at or below what was seen may have taken effect after the lost one."""
+def _went_on(history: History, known: Effect, consumer: str, at_ns: int, default: int) -> int:
+    """The lowest offset that the consumer's member was given between an acknowledged commit and a time."""
+    own = {name for name, member in history.members.items() if member == history.members.get(consumer)}
+    reads = (read for read in history.reads if read.consumer in own and read.partition == known.partition)
+    return min((read.offset for read in reads if (known.complete_ns or 0) < read.poll_ns <= at_ns), default=default)
+
+
+def _explained(history: History, lost: Effect, shown: int, went_on: int, at_ns: int | None) -> bool:
+    """Whether another commit, of the offset from which the group went on, may have taken effect after the lost one.
+
+    Where not every commit is known, or offsets have gaps, also one of a lower offset. `at_ns`: None at the end.
+    """
+    source = history.of.source.history
+    has_gaps = at_ns is not None and (source.is_cleaned or source.timeout_ms is not None)
     for other in history.commits:
         ended = other.complete_ns if other.outcome == "ok" and other.complete_ns is not None else float("inf")
         is_other = (other.offset, other.invoke_ns) != (lost.offset, lost.invoke_ns)
-        may_be_later = other.outcome != "fail" and ended > lost.invoke_ns and other.invoke_ns < at_ns
-        if other.partition == lost.partition and is_other and may_be_later and other.offset <= seen:
+        is_later = other.outcome != "fail" and ended > lost.invoke_ns and (at_ns is None or other.invoke_ns < at_ns)
+        is_below = other.offset < went_on and (has_gaps or history.of.is_automatic)
+        leads_there = other.offset == went_on or is_below
+        if other.partition == lost.partition and is_other and is_later and leads_there and went_on <= shown:
             return True
     return False
 
@@ -207,7 +232,10 @@ def _commit_regressed(history: History) -> Iterable[Finding]:
     for one in history.commits:
         if one.outcome == "ok" and one.complete_ns is not None:
             known = history.last_before(one.partition, one.invoke_ns)
-            if known is not None and one.offset < known.offset:
+            if known is None or one.offset >= known.offset:
+                continue
+            went_on = _went_on(history, known, one.consumer, one.invoke_ns, default=one.offset + 1)
+            if not _explained(history, known, one.offset, went_on, one.invoke_ns):
                 cause = f"{one.consumer} committed behind {known.offset}, by {known.consumer}"
                 yield named("commit_regressed", (one.partition, one.offset), None, cause)
 
@@ -232,18 +260,21 @@ def _skipped_after_rebalance(histories: Iterable[History]) -> Iterable[Finding]:
 
 
 def _owned_twice(history: History) -> Iterable[Finding]:
-    together: dict[tuple[int, int], list[Assigned]] = defaultdict(list)
+    together: dict[int, list[Assigned]] = defaultdict(list)
     for row in sorted(history.assigned, key=lambda row: (row.start_ns, row.consumer)):
         if row.generation is not None and history.of_assignment(row):
-            together[row.partition, row.generation].append(row)
-    for (partition, generation), rows in together.items():
+            together[row.partition].append(row)
+    for partition, rows in together.items():
         for one, other in combinations(rows, 2):
-            if one.member == other.member:
-                continue
             first, second = ([read.poll_ns for read in history.of_assignment(row)] for row in (one, other))
-            if min(first) <= max(second) and min(second) <= max(first):
+            in_one, is_by = one.generation == other.generation, min(first) <= max(second) and min(second) <= max(first)
+            commits = (row for row in history.commits if (row.consumer, row.partition) == (one.consumer, partition))
+            asked = (row.invoke_ns for row in commits if row.outcome == "ok" and history.of.by_epoch)
+            is_late = any(min(second) < ns and (one.end_ns is None or ns < one.end_ns) for ns in asked)
+            if one.member != other.member and (is_late or (in_one and is_by)):
                 began = min(read.offset for read in history.of_assignment(other))
-                cause = f"{one.consumer} and {other.consumer} in generation {generation}"
+                epochs = f", in epochs {one.generation} and {other.generation}"
+                cause = f"{one.consumer} and {other.consumer}{f' in generation {one.generation}' if in_one else epochs}"
                 yield named("owned_twice", (partition, began), None, cause)
 
 

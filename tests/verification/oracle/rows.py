@@ -144,7 +144,7 @@ class LaneHistory:
     faults was healed. `retained`: with retention by size, what it left where it had to remove something.
     `is_share_committed`: whether it has a share group that is given committed records alone. `is_cleaned`: its
     records are removed; `is_compacted`: by compaction alone; `kept_ns`: it has kept each tombstone sent from then on,
-    None if that is unknown.
+    None if that is unknown. `is_lossless`: nothing that was committed can get lost.
     """
 
     produced: list[Produced] = field(default_factory=list)
@@ -166,6 +166,7 @@ class LaneHistory:
     is_cleaned: bool = False
     is_compacted: bool = False
     kept_ns: int | None = None
+    is_lossless: bool = True
 
 
 Identity = tuple[int, int]
@@ -217,6 +218,7 @@ class View:
         self.log_end = ends_of((row.partition, row.offset) for row in history.log or ())
         self.read_end = ends_of((row.partition, row.offset) for row in history.consumed)
         self.uncommitted_read_end = ends_of((row.partition, row.offset) for row in self.reads_of("read_uncommitted"))
+        self.committed_read_end = ends_of((row.partition, row.offset) for row in self.reads_of("read_committed"))
         self.visible_end = ends_of(self.visible)
 
     def genuine(self, rows: Iterable[_Row]) -> list[_Row]:
@@ -260,6 +262,12 @@ class View:
             return partition in self.read_end and self.read_end[partition] >= self.visible_end[partition]
         end = self.uncommitted_read_end.get(partition)
         return end is not None and end >= self.log_end[partition]
+
+    def due_if_committed(self, place: Place) -> bool:
+        """Whether some read_committed consumer must have been given this place: one read all that is committed."""
+        end = self.committed_read_end.get(place[0], -1)
+        keeps_markers = self.history.timeout_ms is not None and self.history.is_lossless
+        return keeps_markers and place in self.visible and end >= self.visible_end[place[0]]
 
     def may_be_removed(self, identity: Identity) -> bool:
         """Whether retention by size had to remove it, for all that is known."""

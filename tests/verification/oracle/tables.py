@@ -106,11 +106,12 @@ def add_metadata(run: RunDirectory, histories: Mapping[str, oracle.LaneHistory])
             retained = histories[lane].retained = histories[lane].retained or {}
             if starts := [start or 0 for start, size in sizes if 10 * (size or 0) >= 9 * least]:
                 retained[partition] = max(starts)
-    kept_ns = documents.tables(run)["lanes"]["kept_ns"].to_pylist()
-    for entry, kept in zip(run.lanes, kept_ns, strict=True):
+    lanes = documents.tables(run)["lanes"]
+    of_lanes = zip(run.lanes, lanes["kept_ns"].to_pylist(), lanes["lossless"].to_pylist(), strict=True)
+    for entry, kept, lossless in of_lanes:
         if (history := histories.get(entry.lane)) is None:
             continue
-        history.is_cleaned = entry.cleanup_policy is not None
+        history.is_cleaned, history.is_lossless = entry.cleanup_policy is not None, bool(lossless)
         if entry.cleanup_policy == "compact":
             history.is_compacted, history.kept_ns = True, kept
         if entry.share is not None:

@@ -217,8 +217,9 @@ def _zombie_commit(all: Transactions) -> Iterable[Finding]:
     for commit in commits:
         key, times = (commit.producer_id, commit.transaction), ordered[commit.transactional_id]
         later = bisect_right(times, began[commit.producer_id])
-        if later < len(times) and max(row.invoke_ns for row in all.records[key]) > times[later]:
-            cause = f"transaction {key[1]} was sent after a later incarnation was initialised"
+        last_ns = max(commit.commit_ns or 0, *(row.invoke_ns for row in all.records[key]))
+        if later < len(times) and last_ns > times[later]:
+            cause = f"transaction {key[1]} went on after a later incarnation was initialised"
             yield _named("zombie_commit", all.sent(key)[0], cause)
 
 

@@ -5,11 +5,11 @@ The lanes `in` and `exact` are read by loops, whose outputs are `out` and `once`
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from kafka_chaos.contract.lane.groups import group_of, loop_group_of
 from tests.verification.oracle import rows as oracle
-from tests.verification.oracle.anomalies import check
-from tests.verification.oracle.groups import Group
+from tests.verification.samples.run_dirs import as_planned, write_histories
 
 PARTITIONS, RECORDS, BATCH = 2, 12, 3
 SOURCES = {"out": "in", "once": "exact"}
@@ -17,36 +17,32 @@ SOURCES = {"out": "in", "once": "exact"}
 
 @dataclass
 class Histories:
-    """A run: lanes, what each group had committed in the end, and the clock."""
+    """A run: lanes, what each group had committed in the end, and the clock. `keys`: further ones of lanes.json by
+    lane; `is_planned`: kafka-chaos made the run."""
 
     lanes: dict[str, oracle.LaneHistory] = field(default_factory=dict)
     final: dict[str, dict[int, int]] = field(default_factory=dict)
     clock: int = 1_000
+    keys: dict[str, dict[str, object]] = field(default_factory=dict)
+    is_planned: bool = False
 
     def tick(self) -> int:
         self.clock += 10
         return self.clock
 
-    def groups_of(self, lane: str) -> list[Group]:
-        found = []
-        if lane == "in":
-            found.append(
-                Group(group_of(lane), oracle.View(self.lanes[lane]), None, self.final.get(group_of(lane), {}), lane)
-            )
-        if lane in SOURCES:
-            name, source = loop_group_of(lane), SOURCES[lane]
-            views = oracle.View(self.lanes[source]), oracle.View(self.lanes[lane])
-            found.append(Group(name, *views, self.final.get(name, {}), source))
-        return found
+    def write(self, folder: Path) -> Path:
+        """Write the run directory."""
+        run = write_histories(folder, self.lanes, self.clients, self.committed)
+        return as_planned(run, self.clock) if self.is_planned else run
 
     @property
     def clients(self) -> dict[str, dict[str, object]]:
         """The keys of lanes.json that say which groups there are."""
-        found: dict[str, dict[str, object]] = {"in": {"group": {"members": 2}}}
+        found: dict[str, dict[str, object]] = {"in": {"group": {"members": 2}}, "exact": {}}
         for lane, source in SOURCES.items():
             offsets = "transaction" if lane == "once" else "after"
             found[lane] = {"loop": {"source": source, "offsets": offsets, "group": {"members": 1}}}
-        return found
+        return {lane: {**keys, **self.keys.get(lane, {})} for lane, keys in found.items()}
 
     @property
     def committed(self) -> dict[str, dict[str, int]]:
@@ -56,9 +52,6 @@ class Histories:
             group: {f"{reads.get(group, 'in')}/{partition}": offset for partition, offset in final.items()}
             for group, final in self.final.items()
         }
-
-    def checked(self, lane: str) -> list[oracle.Case]:
-        return check(self.lanes[lane], self.groups_of(lane))
 
     def commits(self, group: str) -> list[oracle.Commit]:
         return [row for of in self.lanes.values() for row in of.commits if row.group == group]
@@ -219,6 +212,22 @@ def processed_twice() -> Plant:
     return run, {"out": [oracle.Case("processed_twice", None, None, 0, 5)]}
 
 
+def processed_twice_where_a_copy_is_gone() -> Plant:
+    """An input that the loop was given at two offsets, of which compaction keeps the later one."""
+    run, group = clean(), loop_group_of("out")
+    run.keys["in"] = {"cleanup_policy": "compact", "idempotence": True, "group": {"members": 2}}
+    source = run.lanes["in"]
+    assert source.log is not None
+    gone = next(row for row in source.log if row.seq == RECORDS - 1)
+    process(run, "in", f"{group}-2-1", 1, [store(run, "in", 1, 0, RECORDS - 1)], "out")
+    for lane in ("in", "out"):
+        stored = (run.lanes[lane].log or [])[-1]
+        run.lanes[lane].consumed.append(oracle.Read("follower-None", *stored, poll_ns=run.tick()))
+    source.log.remove(gone)
+    source.replicas = [row for row in source.replicas if (row.partition, row.offset) != gone[:2]]
+    return run, {}
+
+
 def processed_twice_in_an_aborted_transaction() -> Plant:
     """An output that is aborted is none."""
     run = clean()
@@ -248,15 +257,17 @@ def not_processed() -> Plant:
 
 
 def commit_lost() -> Plant:
-    """In the end, less is committed than was acknowledged."""
+    """In the end, less is committed than was acknowledged; a commit of another offset in doubt explains nothing."""
     run = clean()
+    commit(run, "in", group_of("in"), f"{group_of('in')}-2-1", 1, 2, "info")
     run.final[group_of("in")][1] = 3
     return run, {"in": [oracle.Case("commit_lost", 1, 6, None, None)]}
 
 
-def began_behind() -> Plant:
-    """A member begins behind a commit that was acknowledged before it had the partition."""
+def began_behind(in_doubt: int = 1) -> Plant:
+    """A member begins behind a commit that was acknowledged before; one of another offset in doubt explains nothing."""
     run = clean()
+    commit(run, "in", group_of("in"), f"{group_of('in')}-2-0", 0, in_doubt, "info")
     assign(run, "in", group_of("in"), "behind", 0, 3, "m9")
     process(run, "in", "behind", 0, range(2, 6))
     return run, {"in": [oracle.Case("commit_lost", 0, 6, None, None)]}
@@ -264,10 +275,16 @@ def began_behind() -> Plant:
 
 def began_behind_what_may_have_come_late() -> Plant:
     """A commit in doubt may have taken effect last."""
-    run = clean()
-    commit(run, "in", group_of("in"), f"{group_of('in')}-2-0", 0, 2, "info")
-    assign(run, "in", group_of("in"), "behind", 0, 3, "m9")
-    process(run, "in", "behind", 0, range(2, 6))
+    return began_behind(in_doubt=2)[0], {}
+
+
+def went_on_from_what_may_have_come_late() -> Plant:
+    """A member that begins where a commit in doubt was goes on through a rebalance, in which it keeps the partition."""
+    run, _ = began_behind_what_may_have_come_late()
+    run.lanes["in"].consumed = [row for row in run.lanes["in"].consumed if row.consumer != "behind" or row.offset < 4]
+    assign(run, "in", group_of("in"), "behind-again", 0, 4, "m9")
+    process(run, "in", "behind-again", 0, [4])
+    commit(run, "in", group_of("in"), "behind-again", 0, 5)
     return run, {}
 
 
@@ -307,6 +324,30 @@ def skipped_after_rebalance() -> Plant:
     return run, {"in": [oracle.Case("skipped_after_rebalance", *skipped)]}
 
 
+def began_late() -> Plant:
+    """A group that begins at the first record of a new topic is given none before the third one of a partition."""
+    run, _ = began_late_elsewhere()
+    run.is_planned = True
+    return run, {"in": [oracle.Case("skipped_after_rebalance", 0, offset, 0, 2 * offset) for offset in range(2)]}
+
+
+def began_late_by_its_reset() -> Plant:
+    """The same of a group that begins at the end."""
+    run, _ = began_late()
+    run.keys["in"] = {"group": {"members": 2, "reset": "latest"}}
+    return run, {}
+
+
+def began_late_elsewhere() -> Plant:
+    """The same in another history: the group may have committed there before."""
+    run = clean()
+    members = {row.consumer for row in run.lanes["in"].assignments if row.group == group_of("in")}
+    run.lanes["in"].consumed = [
+        row for row in run.lanes["in"].consumed if row.consumer not in members or row.partition or row.offset > 1
+    ]
+    return run, {}
+
+
 def committed_past_the_end() -> Plant:
     """A commit is acknowledged that lies past the end of the log, and brokers have it in the end."""
     run = clean()
@@ -340,23 +381,30 @@ def owned_twice() -> Plant:
     return run, {"in": [oracle.Case("owned_twice", 0, 3, None, None)]}
 
 
+def owned_twice_in_two_epochs() -> Plant:
+    """With KIP-848, a member commits a partition that another one has begun to read."""
+    run, group = clean(), group_of("in")
+    run.keys["in"] = {"kafka_version": "4.1.0", "group": {"members": 2, "protocol": "consumer"}}
+    commit(run, "in", group, f"{group}-1-0", 0, 6)
+    return run, {"in": [oracle.Case("owned_twice", 0, 3, None, None)]}
+
+
+def committed_after_it_was_given_back() -> Plant:
+    """The same of a partition that the member had given back before."""
+    run, _ = owned_twice_in_two_epochs()
+    rows = run.lanes["in"].assignments
+    rows[:] = [row._replace(end_ns=run.clock - 20) if row.generation == 1 else row for row in rows]
+    return run, {}
+
+
 PLANTS: tuple[Callable[[], Plant], ...] = (
-    calm,
-    a_member_that_processes_again,
-    processed_twice,
-    processed_twice_in_an_aborted_transaction,
-    not_processed,
-    commit_lost,
-    began_behind,
+    calm, a_member_that_processes_again, processed_twice, processed_twice_where_a_copy_is_gone,
+    processed_twice_in_an_aborted_transaction, not_processed, commit_lost, began_behind,
     began_behind_what_may_have_come_late,
-    an_expelled_member_sets_itself_back,
-    commit_regressed,
-    refused_commit,
-    skipped_after_rebalance,
-    committed_past_the_end,
-    an_offset_that_was_used_again,
-    owned_twice,
-)
+    went_on_from_what_may_have_come_late, an_expelled_member_sets_itself_back, commit_regressed, refused_commit,
+    skipped_after_rebalance, began_late, began_late_by_its_reset, began_late_elsewhere, committed_past_the_end,
+    an_offset_that_was_used_again, owned_twice, owned_twice_in_two_epochs, committed_after_it_was_given_back,
+)  # fmt: skip
 
 
 def expected(plant: Plant, lane: str) -> list[oracle.Case]:

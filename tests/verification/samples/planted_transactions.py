@@ -107,7 +107,16 @@ def given_in_part() -> tuple[LaneHistory, list[Case]]:
     history.consumed = [
         row for row in history.consumed if row.consumer != "committed" or (row.producer_id, row.seq) != _who(missed)
     ]
-    return history, [_case("skipped_poll", missed), _case("torn_transaction", missed)]
+    return history, [_case(name, missed) for name in ("skipped_poll", "torn_transaction", "unseen")]
+
+
+def begins_late() -> tuple[LaneHistory, list[Case]]:
+    """No consumer of committed records is given those of the first transaction, in one partition."""
+    history = read(lane())
+    missed = [row for row in _records(history, 0, 0) if row.partition == 1]
+    gone = {_who(row) for row in missed}
+    history.consumed = [row for row in history.consumed if row.consumer != "committed" or _who(row) not in gone]
+    return history, [_case("unseen", row) for row in missed]
 
 
 def lost_transaction() -> tuple[LaneHistory, list[Case]]:
@@ -126,6 +135,34 @@ def zombie_commit() -> tuple[LaneHistory, list[Case]]:
     transaction(made, successor, "committed")
     last = WRITERS[0](made).transaction - 1
     return read(made), [_case("zombie_commit", _records(made.history, 0, last)[0])]
+
+
+def commit_asked_for_late() -> tuple[LaneHistory, list[Case]]:
+    """A producer commits, after its successor was initialised, what it had sent before."""
+    history = _fenced(is_late=True)
+    return history, [_case("zombie_commit", _records(history, 0, history.transactions[-2].transaction)[0])]
+
+
+def commit_answered_late() -> tuple[LaneHistory, list[Case]]:
+    """The same, but the commit was asked for before: it may have come first."""
+    return _fenced(is_late=False), []
+
+
+def _fenced(*, is_late: bool) -> LaneHistory:
+    """The lane, where a producer's last commit, asked for before or after (`is_late`) its successor was initialised,
+    succeeds after that."""
+    made = lane()
+    writer, successor = WRITERS[0](made), Writer(2, "t0")
+    made.begin(writer)
+    made.send(writer, partition=0)
+    moments = [made.tick(), made.tick(), made.tick()]
+    successor.initialised_ns = moments[1]
+    made.end(writer, "committed")
+    transaction(made, successor, "committed")
+    rows = made.history.transactions
+    rows[:] = [row._replace(initialised_ns=row.initialised_ns or 1) for row in rows]
+    rows[-2] = rows[-2]._replace(commit_ns=moments[2 if is_late else 0])
+    return read(made)
 
 
 def hanging_transaction() -> tuple[LaneHistory, list[Case]]:
@@ -208,24 +245,14 @@ def _committed(made: Lane) -> LaneHistory:
 
 
 PLANTS: tuple[Callable[[], tuple[LaneHistory, list[Case]]], ...] = (
-    clean,
-    aborted_read,
-    aborted_read_of_one_in_doubt,
-    precommitted_read,
-    precommitted_read_of_its_own,
-    reads_in_a_cycle,
-    torn_transaction,
-    given_in_part,
-    lost_transaction,
-    zombie_commit,
-    hanging_transaction,
-    hanging_behind_a_stale_marker,
-    hanging_behind_an_open_one,
-    dependency_cycle,
-)
+    clean, aborted_read, aborted_read_of_one_in_doubt, precommitted_read, precommitted_read_of_its_own,
+    reads_in_a_cycle, torn_transaction, given_in_part, begins_late, lost_transaction, zombie_commit,
+    commit_asked_for_late, commit_answered_late, hanging_transaction, hanging_behind_a_stale_marker,
+    hanging_behind_an_open_one, dependency_cycle,
+)  # fmt: skip
 
 
-def _who(row: Produced | Stored) -> tuple[int, int]:
+def _who(row: Produced | Read | Stored) -> tuple[int, int]:
     return row.producer_id, row.seq
 
 

@@ -14,7 +14,7 @@ from tests.verification.samples.random_groups import random_groups
 from tests.verification.samples.random_histories import YOUNG_NS, compacted, random_history, random_unplaced_history
 from tests.verification.samples.random_shares import random_shares
 from tests.verification.samples.random_transactions import random_transactions
-from tests.verification.samples.run_dirs import write_histories, write_json
+from tests.verification.samples.run_dirs import as_planned, write_histories
 
 WriteRun = Callable[[Path, Random, int], Path]
 """Writes a run directory with so many random histories."""
@@ -28,21 +28,21 @@ def _lanes(draw: Callable[[Random], LaneHistory], *, log: bool = True, planned: 
         for history in histories.values() if not log else ():
             history.log, history.replicas = None, []
         run = write_histories(folder, histories, dict.fromkeys(histories, keys))
-        if planned:
-            write_json(run / "experiment.yaml", {})
-            write_json(run / "events.jsonl", {"ts_ns": YOUNG_NS, "type": "step", "text": "verifying"})
-        return run
+        return as_planned(run, YOUNG_NS) if planned else run
 
     return write
 
 
 def _groups(folder: Path, random: Random, count: int) -> Path:
-    """Of runs with loops, whose lanes and groups have the number of the run in their names."""
+    """Of runs with loops, whose lanes and groups have the number of the run in their names. kafka-chaos made them."""
     lanes: dict[str, LaneHistory] = {}
     clients: dict[str, Mapping[str, Any]] = {}
     final: dict[str, dict[str, int]] = {}
     for number in range(count):
         run = random_groups(random, steps=60)
+        names_of = {"reset": ["earliest", "latest"], "commits": ["after", "auto"], "protocol": ["classic", "consumer"]}
+        group = {"members": 2, **{key: random.choice(values) for key, values in names_of.items()}}
+        run.keys["in"] = {"kafka_version": "4.1.0", "group": group, **random.choice([{}, {}, COMPACTED])}
         names = {group_of(lane): group_of(f"{lane}-{number}") for lane in run.lanes}
         names |= {loop_group_of(lane): loop_group_of(f"{lane}-{number}") for lane in SOURCES}
         for lane, history in run.lanes.items():
@@ -56,7 +56,7 @@ def _groups(folder: Path, random: Random, count: int) -> Path:
             clients[f"{lane}-{number}"] = of_lane
         for group, offsets in run.committed.items():
             final[names[group]] = {place.replace("/", f"-{number}/"): offset for place, offset in offsets.items()}
-    return write_histories(folder, lanes, clients, final)
+    return as_planned(write_histories(folder, lanes, clients, final), YOUNG_NS)
 
 
 def _shares(folder: Path, random: Random, count: int) -> Path:

@@ -137,6 +137,13 @@ def write_table(folder: Path, table: str, rows: list[dict[str, Any]], *, files: 
         pq.write_table(part, folder / f"part-{index:05d}.parquet")
 
 
+def as_planned(run: Path, ns: int) -> Path:
+    """The run directory as if kafka-chaos had made it; its last event is of this time."""
+    write_json(run / "experiment.yaml", {})
+    write_json(run / "events.jsonl", {"ts_ns": ns, "type": "step", "text": "verifying"})
+    return run
+
+
 def lane_of(name: str, history: LaneHistory, clients: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The entry of lanes.json for a history."""
     entry: dict[str, Any] = {"lane": name, "partitions": 4}

@@ -67,7 +67,7 @@ def test_findings_say_why(tmp_path: Path, verified: Verified) -> None:
         ("precommitted_read_of_its_own", "transaction 6, given to reader-0 within it"),
         ("torn_transaction", "transaction 1: 3 of 6 records are committed"),
         ("lost_transaction", "transaction 1 of 6 records"),
-        ("zombie_commit", "transaction 6 was sent after a later incarnation was initialised"),
+        ("zombie_commit", "transaction 6 went on after a later incarnation was initialised"),
         ("hanging_transaction", "transaction 6 is still open"),
         ("dependency_cycle", "2 transactions of producers 0, 1"),
     }

@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import Any
 
 from kafka_chaos.contract.command.errors import quoted
-from kafka_chaos.contract.lane.groups import group_of, loop_group_of
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.inputs.documents.events import Place
 from kafka_chaos.verification.inputs.documents.reading import (
@@ -101,18 +100,12 @@ CommittedOffsets = Mapping[str, Mapping[int, int]]
 """By group and partition."""
 
 
-def groups_of_lane(lane: Lane) -> dict[str, str]:
-    """The groups of a lane, each with the lane that it reads: that of a loop reads its source."""
-    own = {} if lane.group is None else {group_of(lane.lane): lane.lane}
-    return own if lane.loop is None else {**own, loop_group_of(lane.lane): lane.loop.source}
-
-
 def read_groups(path: RunPath, lanes: Sequence[Lane]) -> CommittedOffsets:
     """The content of a groups.json, if it exists; `RunDirectoryError` names the key at fault."""
     if not is_given(path):
         return {}
     groups = object_in(path, read_object(path), "groups")
-    known = {group: reads for lane in lanes for group, reads in groups_of_lane(lane).items()}
+    known = {group: reads for lane in lanes for group, reads in lane.groups.items()}
     partitions = {lane.lane: lane.partitions for lane in lanes}
     found: dict[str, dict[int, int]] = {}
     for group, entries in groups.items():

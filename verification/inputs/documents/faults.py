@@ -111,12 +111,11 @@ class FaultRecord:
 
     def ledger(self) -> FaultLedger:
         """The fault's entry of the ledger."""
-        requested_ns, proven_ns, healed_ns = (next(iter(of), None) for of in (self.requested, self.proven, self.healed))
         return FaultLedger(
             fault_id=self.fault_id,
             kind=self.kind,
-            requested_ns=requested_ns,
-            proven_ns=proven_ns,
-            healed_ns=healed_ns,
+            requested_ns=next(iter(self.requested), None),
+            proven_ns=next(iter(self.proven), None),
+            healed_ns=next(iter(self.healed), None),
             problem=self.problem,
         )

@@ -3,14 +3,16 @@
 --
 -- The last ones may be given out after the election: a consumer that was away had fetched them before.
 WITH missed AS (
-  SELECT f.number, f.lane, MIN(g.`partition`) AS `partition`, MIN(g.`offset`) AS `offset`
+  SELECT f.number, f.lane, f.producer_id, f.seq, MIN(g.`partition`) AS `partition`, MIN(g.`offset`) AS `offset`
   FROM findings f
   JOIN log g USING (lane, producer_id, seq)
   WHERE f.anomaly = 'unseen'
-  GROUP BY f.number, f.lane
+  GROUP BY f.number, f.lane, f.producer_id, f.seq
   HAVING COUNT(*) = 1
 ), misread AS (
-  SELECT m.number, m.lane, m.`partition`, c.consumer, MIN(c.poll_ns) AS first_ns
+  SELECT
+    m.number, m.lane, m.`partition`, c.consumer,
+    MIN(CASE WHEN c.producer_id <> m.producer_id OR c.seq <> m.seq THEN c.poll_ns END) AS first_ns
   FROM missed m
   JOIN consumed c USING (lane, `partition`, `offset`)
   GROUP BY m.number, m.lane, m.`partition`, c.consumer
@@ -20,7 +22,7 @@ FROM missed m
 JOIN met e ON e.lane = m.lane AND e.`partition` = m.`partition` AND e.rule = 'read_on'
 JOIN (SELECT lane, `partition`, MIN(first_ns) AS first_ns FROM misread GROUP BY lane, `partition`) f
   ON f.lane = m.lane AND f.`partition` = m.`partition`
-LEFT SEMI JOIN misread r ON r.number = m.number
+LEFT SEMI JOIN misread r ON r.number = m.number AND r.first_ns IS NOT NULL
 LEFT ANTI JOIN (
   SELECT q.number
   FROM missed q

@@ -28,8 +28,7 @@ FROM (
       JOIN (
         SELECT lane, consumer, `partition`, MIN(lowest) AS lowest, MAX(highest) AS highest
         FROM read_words
-        JOIN isolation i USING (lane, consumer)
-        WHERE i.isolation = 'read_committed'
+        WHERE isolation = 'read_committed'
         GROUP BY lane, consumer, `partition`
       ) s USING (lane, `partition`)
       LEFT JOIN (

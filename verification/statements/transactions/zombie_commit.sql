@@ -1,8 +1,8 @@
--- Its outcome is `committed`, although a record of it was sent after a later incarnation was initialised, of which a
--- commit succeeded as well.
+-- Its outcome is `committed`, although its commit was asked for, or a record of it was sent, after a later incarnation was
+-- initialised, of which a commit succeeded as well.
 --
--- An incarnation that is initialised fences those before it: what they send afterwards can't be committed. Both have
--- acknowledged commits that contain records: an empty transaction never reaches the coordinator.
+-- An incarnation that is initialised fences those before it: the coordinator refuses what they send and ask for afterwards.
+-- Both have acknowledged commits that contain records: an empty transaction never reaches the coordinator.
 -- unit: transactions of the earlier incarnation
 -- row: its first record
 WITH incarnations AS (
@@ -22,8 +22,8 @@ WITH incarnations AS (
 )
 SELECT
   c.lane, m.`partition`, m.`offset`, c.producer_id, m.seq,
-  'transaction ' || c.`transaction` || ' was sent after a later incarnation was initialised' AS cause
+  'transaction ' || c.`transaction` || ' went on after a later incarnation was initialised' AS cause
 FROM incarnations c
 JOIN fenced f USING (lane, transactional_id, began_ns)
 JOIN transaction_records m ON m.lane = c.lane AND m.producer_id = c.producer_id AND m.seq = c.first_sent
-WHERE c.sent_ns > f.fenced_ns
+WHERE GREATEST(c.sent_ns, c.asked_ns) > f.fenced_ns

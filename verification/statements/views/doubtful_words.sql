@@ -26,9 +26,14 @@ SELECT d.lane, d.`partition`, d.word
 FROM due_words d
 JOIN partition_ends e USING (lane, `partition`)
 LEFT JOIN (
-  SELECT lane, `partition`, word, MAX(is_given_all) AS is_given_all FROM read_words GROUP BY lane, `partition`, word
+  SELECT
+    lane, `partition`, word, MAX(is_given_all) AS is_given_all,
+    MAX(CASE WHEN isolation = 'read_committed' THEN 1 ELSE 0 END) AS is_given_committed
+  FROM read_words
+  GROUP BY lane, `partition`, word
 ) r ON r.lane = d.lane AND r.`partition` = d.`partition` AND r.word = d.word
 WHERE CASE
-  WHEN d.is_due_to_any = 1 THEN e.read_end IS NOT NULL AND r.word IS NULL
+  WHEN d.is_due_to_any = 1 THEN (e.read_end IS NOT NULL AND r.word IS NULL)
+    OR (d.is_given_all = 0 AND e.committed_read_end IS NOT NULL AND COALESCE(r.is_given_committed, 0) = 0)
   ELSE e.uncommitted_read_end >= e.log_end AND COALESCE(r.is_given_all, 0) = 0
 END
