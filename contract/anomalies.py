@@ -21,7 +21,7 @@ class Trait(Flag):
     """A condition for judging an anomaly, or what follows if it is not judged.
 
     `BY_LOG`: only the final log shows the anomaly. `BY_READS`: the final log shows it, or without a log, reads do (of
-    an anomaly of transactions, the reads of a read_committed consumer). `BY_COMMITS`: an offset's commit must have been
+    an anomaly of transactions, the reads of a read_committed consumer). `BY_COMMITS`: a commit of the group has to be
     acknowledged. `NOT_AFTER_CLEANUP`: it is not judged with compaction or retention, which remove records without a
     fault, unless keys of records tell what compaction did. `CERTAIN`: if the anomaly is forbidden and its evidence is
     incomplete, the lane's verdict is `unknown`. `CERTAIN_IN_TRANSACTIONS`: if the anomaly was not judged, the verdict

@@ -45,6 +45,7 @@ def _values(path: Path) -> dict[str, Any]:
     document = read_object(path, parsed_yaml)
     if not isinstance(document.get("phases"), list):
         raise UsageFailure(f"{path}: expected the experiment of a run of kafka-chaos, with its phases")
+    # What the run has added is no key of an experiment.
     return {key: value for key, value in document.items() if key != "recorded"}
 
 

@@ -32,8 +32,8 @@ SHORTEST = 0.5
 class Shrinking:
     """Makes a schedule smaller, step by step.
 
-    `smallest`: the smallest schedule so far that shows the finding. `tried`: the number of runs of all schedules that
-    were once the smallest; `shown`: how many of these runs had the finding. `results`: by candidate, if it was taken.
+    `smallest`: the smallest schedule so far that shows the finding. `tried`: how many runs the whole schedule and
+    the candidates taken since have had; `shown`: those with the finding. `results`: by candidate, whether it was taken.
     """
 
     trial: TrySchedule

@@ -121,8 +121,8 @@ def _phase_plan(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
             if (causes := answer["known_defects"])
         }
         entry = {"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses, "known_defects": defects}
-        families = ("transactional", "group", "loop", "share")
-        client_keys = {key: value for key, value in lane.to_json().items() if key in families}
+        keys = ("transactional", "group", "loop", "share")
+        client_keys = {key: value for key, value in lane.to_json().items() if key in keys}
         bounds = bounds_of(lane, timings_of(spec, cluster), lane.faults)
         recovery = {anomaly.value: bound.to_json() for anomaly, bound in bounds.items()}
         not_judged: dict[str, str] = {anomaly.value: why for anomaly, why in by_configuration(lane).items()}

@@ -67,7 +67,7 @@ class Node:
 
     @property
     def inside(self) -> Node:
-        """The node itself: commands can run in its container, unlike in an attached node, which has None here."""
+        """What runs commands inside of the container: the node itself. An attached node has None here."""
         return self
 
     def add_clock(self) -> None:

@@ -57,7 +57,7 @@ class ClusterSpec(Spec):
     assume: tuple[str, ...] = Field(
         default=(),
         strict=False,
-        description="keys of brokers that the model does not know and that may have any value: anomalies that depend "
+        description="broker configs that may have any value though the model does not know them: anomalies that depend "
         "on them are not judged",
     )
     links: bool = Field(
@@ -89,5 +89,5 @@ class ClusterSpec(Spec):
 
     def as_layout(self) -> ClusterLayout:
         """The layout of the cluster to start; raises `UsageFailure` if there can be no such cluster."""
-        # The variable's host is not part of the experiment, since another machine may repeat the experiment.
+        # A host from the environment is not part of the experiment, since another machine may repeat the experiment.
         return ClusterLayout(**{**self.model_dump(), "advertise": self.advertise or usual_host()})

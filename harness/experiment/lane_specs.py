@@ -111,7 +111,7 @@ class LaneSpec(Spec):
     created_at: Seconds | None = Field(
         default=None,
         gt=0,
-        description="seconds of load, as for faults, after which its topic is created and its clients start; by "
+        description="seconds of load (as `at` of faults) after which its topic is created and its clients start; by "
         "default, that happens before the load",
     )
     recover_within: Seconds | None = Field(
@@ -227,7 +227,7 @@ class LaneSpec(Spec):
 def _with_implied(lane: dict[str, Any]) -> dict[str, Any]:
     """A lane's keys and the keys that they imply. Given keys stay, to be refused later if they contradict implied keys.
 
-    A topic whose retention may remove records has a cleanup policy. A group to which brokers assign has no assignor.
+    A topic whose retention may remove records has a cleanup policy. With protocol `consumer`, there is no assignor.
     Transactions and loops have idempotent producers. A loop that commits in transactions has a producer per member.
     """
     loop, group = lane.get("loop"), lane.get("group")

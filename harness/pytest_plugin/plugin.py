@@ -107,7 +107,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and refuse options and ini values that make no sense."""
     config.addinivalue_line("markers", MARKER)
-    # Pytest drops the filter of `workload/clients/recorded_producer.py`: failed producers warn at their close.
+    # A failed producer warns when it is closed: `recorded_producer.py` ignores that, but pytest resets its filter.
     config.addinivalue_line("filterwarnings", "ignore:Producer abort_transaction failed during close:RuntimeWarning")
     if accepted := config.getoption(ACCEPT_KNOWN):
         from kafka_chaos.contract.command.errors import UsageFailure

@@ -1,4 +1,4 @@
-"""The class `Run`: what runs on any cluster have in common, from plan and prediction to verdict and report.
+"""The class `Run`: what all runs share, on whatever cluster, from plan and prediction to verdict and report.
 
 Whatever happens in between, Ctrl-C included, the events say how the run ended, and events.jsonl is closed. What was
 written until then can still be verified.

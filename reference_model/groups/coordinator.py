@@ -86,8 +86,8 @@ def assign(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def _begun(state: State, setup: Setup, moved: list[int], owner: int) -> State:
-    """The state after a generation has begun for the members `moved`: all, or with KIP-848 those whose share
-    changes."""
+    """The state after a generation has begun for the members `moved`: all, or with KIP-848 those that gain or lose the
+    partition."""
     generation = state.coordinator.generation + 1
     generations = state.coordinator.generations
     for slot in moved:

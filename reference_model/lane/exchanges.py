@@ -209,7 +209,7 @@ def fail_attempt(state: states.LaneState, lane: Lane) -> Iterator[Step]:
     With acks=0 the producer never learns of it.
     """
     has_leader = any(replica.role in (states.LEADER, states.FROZEN_LEADER) for replica in state.replicas)
-    if has_leader and state.leader_epoch == 0:  # No other broker has ever led, so that none can be addressed.
+    if has_leader and state.leader_epoch == 0:  # The first leader still leads: no former one can be addressed.
         return
     for index, record in enumerate(state.records):
         if record.status == states.NEW and may_send(state, lane, index):

@@ -151,7 +151,7 @@ def optional_steps(state: GroupState, setup: Setup) -> Iterator[GroupState]:
 
 
 def _begin_generation(state: GroupState, setup: Setup) -> Iterator[GroupState]:
-    """A generation begins in all partitions; if one of them was given back in it, another one is due.
+    """A generation begins in all partitions; if it gives one back, another generation is due.
 
     A generation without members begins when the last member is gone.
     """

@@ -152,6 +152,7 @@ def answers_of_share(
         ("log_loses", log_may_lose, _FROM_LOST_RECORDS),
         ("deposed_runs_on", bool(_DEPOSED_ALIVE & {*lane.faults}), _FROM_OLD_STATE),
         ("deliveries_reach_nobody", lost_deliveries >= share.delivery_limit, (ShareAnomaly.NEVER_DELIVERED,)),
+        # What is archived early was given to a member once: all its other deliveries were lost.
         ("deliveries_reach_nobody", lost_deliveries + 1 >= share.delivery_limit, (ShareAnomaly.ARCHIVED_EARLY,)),
         ("leader_changes", bool(lane.faults), (ShareAnomaly.DELIVERED_TO_TWO,)),
     )

@@ -65,8 +65,8 @@ def aborted_read(end: Ending) -> bool:
 def precommitted_read(end: Ending) -> bool:
     """A read_committed consumer was given a record before the commit of its transaction was asked for.
 
-    Whether the consumer reads within a transaction makes no difference. If transactions read from each other in a
-    cycle, one of them has read before another's commit was asked for.
+    This covers cycles of transactions that read from each other, too: one of them has read before another's commit was
+    asked for. What is read of an aborted transaction is an `aborted_read`.
     """
     return any(end.outcomes[number // end.size] != ABORTED for number in bits(end.early))
 
@@ -82,7 +82,7 @@ def lost_transaction(end: Ending) -> bool:
 
 
 def zombie_commit(end: Ending) -> bool:
-    """The commit of a replaced incarnation was taken, and both this commit and one of its successor succeeded."""
+    """The commit of a replaced incarnation was accepted and acknowledged, and so was a commit of its successor."""
     successful = end.transactions(COMMITTED)
     return any(end.zombie_commits >> transaction & 1 for transaction in successful) and len(successful) > 1
 

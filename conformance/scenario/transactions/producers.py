@@ -72,7 +72,7 @@ class Producer:
 
 
 class TransactionClient(BrokerClient):
-    """A connection to a coordinator of transactions or groups, or to a leader. `-> int` is the answer's error code."""
+    """A connection to a coordinator of transactions or groups, or to a leader. A returned int is an error code."""
 
     def initialise(self, producer: Producer, *, timeout_ms: int) -> int:
         """InitProducerId of a new incarnation, which gets its id and epoch from the answer."""
@@ -214,7 +214,7 @@ class Producers:
         address = self.cluster.addresses[coordinator_of(self.cluster, producer.transactional_id)]
         try:
             with TransactionClient(address) as client:
-                # Connects, so that the short time-out concerns EndTxn alone.
+                # Asks for the versions of requests first, so that the short time-out concerns EndTxn alone.
                 client.brokers()
                 client.set_timeout(GIVE_UP_AFTER)
                 client.end(producer, commit=commit)

@@ -1,7 +1,7 @@
 """One node's disk: an ext4 in an image file, mounted on this machine, with a folder for each log directory.
 
-All actions are idempotent. Those that break or mount the disk are noted in the journal first. All actions but `freeze`
-then thaw the disk: on a frozen disk they would wait for a thaw, perhaps by a thread that itself waits for them.
+All actions are idempotent. Those that break or mount the disk are noted in the journal first. Every action except
+`freeze` first thaws the disk: on a frozen disk it would wait for a thaw, perhaps by a thread that itself waits for it.
 """
 
 import errno

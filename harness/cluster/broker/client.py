@@ -230,7 +230,7 @@ class BrokerClient:
     ) -> FetchAnswer:
         """Fetch as a consumer, in this `version` or the broker's; `leader_epoch`: the epoch that is known, or −1."""
         known_version = self._version(wire.FetchRequest, version)
-        # A follower of an old version answers a fetch only if a debugging consumer sends it.
+        # An old follower answers a debugging consumer alone. LEADER_FETCH_VERSION is for leaders to answer.
         debugging = known_version <= LEADER_FETCH_VERSION < version
         fetch_partition = wire.FetchRequest.FetchTopic.FetchPartition(
             partition=partition,

@@ -1,7 +1,7 @@
 """Finds which actions of the model a run shows, in its events and in the outcomes that its producers learned.
 
 Guarantee: an action counts only in a lane whose history has a trace of it. Most of the model's actions, such as a fetch
-or a late answer, leave no trace: `ACTIONS` does not have them, so that nothing calls them unobserved.
+or a late answer, leave no trace: `ACTIONS` leaves them out, so that no report says that they were not observed.
 """
 
 from collections import Counter

@@ -29,7 +29,7 @@ RANGES_PER_PARTITION = 200
 MOST_RANGES = 20_000  # the most ranges that are kept: those with the most findings
 
 # Findings are counted by `spot`, which is their offset, or, without one, their sequence number. A range ends where the
-# next spot is further away than `length`; so `range`, the number of such distances so far, numbers the ranges. Of
+# next spot is further away than `length`; so `range`, which counts such ends so far, numbers the ranges. Of
 # several findings at the first spot of a range, one with a cause counts as the first.
 _JOINED = """
 WITH placed AS (

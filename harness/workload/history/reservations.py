@@ -24,7 +24,7 @@ class Reservations:
         self._lock = threading.Lock()
 
     def write(self, entry: Mapping[str, Any]) -> None:
-        """Write an entry: a range of seqs, or, as `assigned`, the rows of `assignments/` that begin."""
+        """Write an entry: a range of seqs, or, as `assigned`, rows of `assignments/`, without their ends."""
         with self._lock:
             self._file.write(json.dumps(entry) + "\n")
             self._file.flush()

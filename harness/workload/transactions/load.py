@@ -71,7 +71,7 @@ class TransactionalProducers(LaneProducers):
 
     @property
     def own_producers(self) -> Sequence[LaneProducer]:
-        """The present incarnation of each transactional id: if a fault kills one, the next begins at once."""
+        """The present incarnation of each transactional id, for faults to hit; after a kill, the next begins."""
         return [worker.sender for worker in self._workers if worker.sender is not None]
 
     def run(self, sending: threading.Event) -> None:
