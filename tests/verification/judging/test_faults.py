@@ -172,8 +172,9 @@ def test_kinds_count_as_what_the_model_was_told(kind: str, told: tuple[str, ...]
     assert judged.verdict == (Verdict.CONFORMS if told else Verdict.UNKNOWN)
 
 
-def test_a_lockstep_phase_counts_as_a_cut_and_a_kill() -> None:
-    phase = FaultRecord("cut/lockstep", "lockstep", steps=("append",), requested=[200], proven=[300])
+def test_a_lockstep_phase_counts_as_what_its_steps_do() -> None:
+    steps = ("cut-replication", "append", "kill-leader")
+    phase = FaultRecord("cut/lockstep", "lockstep", steps=steps, requested=[200], proven=[300])
     lane = replace(LANE, faults=("partition", "kill", "kill"))
     reason = "lanes.json declares faults that events.jsonl does not report: kill"
-    assert verdict_of(run(faults=(phase,)), lane=lane, steps=("append",)).reasons == (reason,)
+    assert verdict_of(run(faults=(phase,)), lane=lane, steps=steps).reasons == (reason,)
