@@ -80,8 +80,8 @@ def _facts_of(lane: Lane, rows: Mapping[str, list[NamedRow]]) -> fact_types.Lane
     groups = []
     for group, reads in lane.groups.items():
         counts = next(row for row in rows["groups"] if row["group"] == group)
-        of_group = ({**row} for row in rows["progress"] if row["group"] == group)
-        partitions = [GroupPartitionLedger(**row) for row in of_group if row.pop("group")]
+        of_group = [row for row in rows["progress"] if row["group"] == group]
+        partitions = [GroupPartitionLedger(**{name: row[name] for name in row if name != "group"}) for row in of_group]
         groups.append(GroupLedger(reads=reads, partitions=tuple(partitions), **counts))
     return fact_types.LaneFacts(
         partitions={row.pop("partition"): fact_types.PartitionFacts(**row) for row in rows["partitions"]},

@@ -4,7 +4,6 @@ Guarantee: a note is written once the cluster serves, and removed with the clust
 has died does not count. Only this user can read notes and use sockets.
 """
 
-import fcntl
 import os
 import signal
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, KafkaChaosError, UsageFailure
+from kafka_chaos.contract.command.files import locked
 from kafka_chaos.contract.command.journal import JournalFile, journal_folder, journaled_runs
 from kafka_chaos.contract.events import Event
 from kafka_chaos.harness.cluster.containers.labels import owner_is_alive
@@ -70,11 +70,7 @@ class StandingCluster:
         """Let the cluster's process do a job; returns its result or raises its error. `listener` gets its events."""
         try:
             # Without the lock, a second command would not be refused, but wait for the job of the first.
-            with (
-                Path(self.folder, "lock").open("w") as lock,
-                Client(str(Path(self.folder, SOCKET)), "AF_UNIX") as connection,
-            ):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with locked(Path(self.folder)), Client(str(Path(self.folder, SOCKET)), "AF_UNIX") as connection:
                 try:
                     connection.send((job, arguments))
                     while isinstance(answer := connection.recv(), Event):

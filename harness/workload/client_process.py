@@ -143,7 +143,7 @@ class SupervisedProcess:
 
     def kill_quietly(self, timeout: float | None = None) -> None:
         """Kill the process, whose end is then no problem, and wait as `join` does."""
-        self.may_end = True
+        self._want_no_more()
         self.signal(signal.SIGKILL)
         self.join(timeout)
 
@@ -209,13 +209,18 @@ class SupervisedProcess:
 
     def let_leave(self, timeout: float) -> None:
         """Order the process to leave; kill it if it has not ended in `timeout` seconds, which is a problem."""
-        self.may_end = True
+        self._want_no_more()
         self.order("leave")
         if not self.join(timeout):
             self.kill_quietly(_EXIT_TIMEOUT_S)
             self.note_problem(f"did not leave within {timeout:g} s")
         elif self.exit_code:
             self.note_problem(f"left with exit code {self.exit_code}")
+
+    def _want_no_more(self) -> None:
+        """From now on, the process may end, and the end of a fault that hit it starts no other."""
+        self.may_end = True
+        self.after_fault = lambda: None
 
     def note_problem(self, problem: str) -> None:
         """Note a problem of the process; only the first is kept."""

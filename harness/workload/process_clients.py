@@ -183,13 +183,11 @@ class ProcessConsumer(Follower, EventHandler):
 
     def leave(self) -> None:
         """Let the process leave, and write the last rows."""
-        self.process.after_fault = lambda: None  # A later end of a fault starts no other process.
         self.process.let_leave(_LEAVE_TIMEOUT_S)
         self.end_assignment()
 
     def close(self) -> None:
         """Kill the process, if it has not ended, and write the last rows."""
-        self.process.after_fault = lambda: None  # A later end of a fault starts no other process.
         self.process.kill_quietly()
         self.end_assignment()
 

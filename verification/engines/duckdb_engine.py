@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
-from typing import Self
+from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
@@ -87,8 +87,8 @@ class DuckDb:
         self._folder = tempfile.mkdtemp(prefix="kafka-chaos-duckdb-")
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         limits = {"memory_limit": f"{int(total * SHARE_OF_MEMORY) >> 20}MB", "temp_directory": self._folder}
-        settings = {**SETTINGS, **limits, "autoinstall_known_extensions": "false"}
-        self._connection = duckdb.connect(":memory:", config={**settings})
+        settings: dict[str, Any] = {**SETTINGS, **limits, "autoinstall_known_extensions": "false"}
+        self._connection = duckdb.connect(":memory:", config=settings)
         self._connection.execute(MACROS)
         self._names: set[str] = set()
 

@@ -169,9 +169,9 @@ def read_lanes(path: RunPath) -> tuple[Lane, ...]:
         lanes.append(lane)
     names = [lane.lane for lane in lanes]
     for index, lane in enumerate(lanes):
-        source, known = None if lane.loop is None else lane.loop.source, ", ".join(names)
-        where = f"lanes[{index}].loop.source"
-        expect(source in (None, *names), path, where, f"{source!r} is no lane; they are {known}")
+        source = None if lane.loop is None else lane.loop.source
+        problem = f"{source!r} is no lane; they are {', '.join(names)}"
+        expect(source in (None, *names), path, f"lanes[{index}].loop.source", problem)
     return tuple(lanes)
 
 

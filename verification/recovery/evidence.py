@@ -180,7 +180,7 @@ class Recovery:
 
     def _measured(self, outage: Outage) -> Measured:
         span = (outage.start_ns, outage.end_ns)
-        reach = round(self.bounds()[outage.anomaly].seconds * 1e9)
+        reach = self._longest_ns(outage.anomaly)
         faults = [fault for fault in self._faults if _overlap((_span(fault)[0], _span(fault)[1] + reach), [span])]
         spared = bool(faults) and all(fault.spares_followers for fault in faults)
         bound = self.bounds((fault.kind for fault in faults), followers_hang=not spared)
@@ -209,7 +209,7 @@ class Recovery:
         if has_coordinator or outage.anomaly not in _OF_CLIENTS or fault.kind not in _TAKES_BROKERS:
             return False
         start, end = _span(fault)
-        until_whole = round(self.bounds()[RecoveryAnomaly.ISR_NOT_RESTORED].seconds * 1e9)
+        until_whole = self._longest_ns(RecoveryAnomaly.ISR_NOT_RESTORED)
         near = [other for other in self._faults if _span(other)[0] <= end and start <= _span(other)[1] + until_whole]
         if any(not other.brokers or len(other.brokers) < len(set(other.resolved)) for other in near):
             return False
@@ -242,6 +242,9 @@ class Recovery:
             if times and None not in times:
                 longest[name] = max(times)
         return bounds_of(self.lane, replace(timings, **longest), faults, followers_hang=followers_hang)
+
+    def _longest_ns(self, anomaly: RecoveryAnomaly) -> int:
+        return round(self.bounds()[anomaly].seconds * 1e9)
 
     @cached_property
     def _faults(self) -> list[FaultRecord]:

@@ -9,7 +9,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application import handles
 from kafka_chaos.harness.workload.application.consumer import ApplicationConsumers
 from kafka_chaos.harness.workload.application.producer import ApplicationProducers
-from kafka_chaos.harness.workload.clients.producers import LaneProducers, WrittenRecords
+from kafka_chaos.harness.workload.clients.producers import NOT_CANCELLED, LaneProducers, WrittenRecords
 from kafka_chaos.harness.workload.groups.group_kinds import committed_by, group_reading
 from kafka_chaos.harness.workload.settings import LoadSettings
 
@@ -73,7 +73,7 @@ class ApplicationMembers(ApplicationConsumers):
         """Wait until all is read to the ends, and end the function; then wait until its records have outcomes."""
         super().drain(end_offsets, timeout=timeout)
         self._worker.end()
-        self.output.finish(timeout, threading.Event())
+        self.output.finish(timeout, NOT_CANCELLED)
 
     def committed(self) -> dict[str, dict[int, int]]:
         """The committed offsets of the consumers' groups, by group id and partition; raises `ClusterFailure`."""

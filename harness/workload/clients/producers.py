@@ -14,7 +14,7 @@ from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
 
 _TICK_S = 0.01
-_NOT_CANCELLED = threading.Event()
+NOT_CANCELLED = threading.Event()
 
 
 class WrittenRecords:
@@ -157,4 +157,4 @@ class PacedProducers(LaneProducers):
             time.sleep(seconds)
         for producer in [ending for ending in self._ending if not ending.unanswered]:
             self._ending.remove(producer)
-            producer.finish(0.0, _NOT_CANCELLED)
+            producer.finish(0.0, NOT_CANCELLED)

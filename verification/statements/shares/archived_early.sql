@@ -3,7 +3,7 @@
 --
 -- To the highest delivery count that was seen are added the deliveries that nobody may have seen: two for each fault of
 -- the lane, and for each member that crashed, froze, joined or left. Where these and a single delivery would reach the
--- limit, the prediction permits the anomaly, and none is added: every such record is told.
+-- limit, the prediction permits the anomaly, and none is added: every such record counts.
 -- unit: identities
 -- row: the place
 SELECT lane, last.`partition` AS `partition`, last.`offset` AS `offset`, producer_id, seq,
