@@ -17,11 +17,11 @@ class ObservingClient(BrokerClient):
     """A connection to one broker, with the requests by which scenarios act on the broker and observe its replicas."""
 
     def send(self, topic: str, record: str, *, acks: str) -> None:
-        """Send one record, and take no answer."""
+        """Send one record without waiting for the answer."""
         self.tell(self._produce_request(topic, 0, record.encode(), acks=acks, timeout=60))
 
     def tell(self, request: Any) -> None:
-        """Send a request of kafka-python, and take no answer."""
+        """Send a request of kafka-python without waiting for the answer."""
         self._protocol.send_request(request)
         self._socket.sendall(self._protocol.send_bytes())
 

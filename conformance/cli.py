@@ -67,15 +67,15 @@ def list_command(as_json: bool) -> None:
 @click.option("--quiet", is_flag=True, help="Do not print the story; --json still prints the document.")
 @file_option("--out", "Also write the JSON document to this file, after every scenario.")
 @click.option(
-    "--kraft", metavar="VERSION", help="KRaft mode, with this version or the later one of a scenario; not with --all."
+    "--kraft", metavar="VERSION", help="KRaft mode, in this version unless a scenario needs another; not with --all."
 )
 def run_command(
     ids: tuple[str, ...], everything: bool, as_json: bool, repeat: int, quiet: bool, out: Path | None, kraft: str | None
 ) -> None:
-    """Run scenarios, by id or from a file such as `predict --story` writes, and print the story as it happens.
+    """Run scenarios, by id or from a YAML file (`predict --story` writes one), and print the story as it happens.
 
-    Exit code: the gravest of 0 conforms, 2 unknown, 1 violation; 3 the environment failed, 64 an unknown id,
-    or a file that can't be played.
+    Exit code: 0 if all runs conform, 1 if any is a violation, else 2 if any is unknown; 3 if the environment failed;
+    64 for an unknown id or a file that can't be played.
     """
     scenarios = _scenarios_by(ids, everything)
     if kraft is not None:
@@ -142,7 +142,7 @@ def _scenarios_by(ids: Sequence[str], everything: bool) -> list[Scenario]:
         close = dict.fromkeys(match for name in unknown for match in get_close_matches(name, by_id, cutoff=0.75))
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
         raise UsageFailure(
-            f"{', '.join(map(repr, unknown))} {verb}: expected one that `kafka-chaos scenario list` names{hint}"
+            f"{', '.join(map(repr, unknown))} {verb}: expected ids that `kafka-chaos scenario list` prints{hint}"
         )
     return [by_id[name] for name in dict.fromkeys(requested)]
 

@@ -121,7 +121,7 @@ class Migration(ZooKeeperMode):
 
 
 class MigratingMetadata:
-    """The cluster's `Metadata`: from ZooKeeper, which KRaft controllers keep up to date, then from KRaft's quorum."""
+    """The cluster's metadata: from ZooKeeper, which controllers keep up to date, and after the migration from KRaft."""
 
     def __init__(self, migration: Migration, members: Members) -> None:
         self._migration = migration
@@ -137,7 +137,7 @@ class MigratingMetadata:
         return self._source.controller()
 
     def controller_epoch(self) -> int:
-        """The controller epoch in ZooKeeper, and after the migration that of the quorum, which is lower."""
+        """The controller epoch in ZooKeeper; after the migration, the epoch of the quorum, which is lower."""
         return self._source.controller_epoch()
 
     def brokers(self) -> frozenset[int] | None:
@@ -148,7 +148,7 @@ class MigratingMetadata:
         return self.zookeeper.brokers() | ((self._quorum.brokers() or frozenset()) & converted)
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
-        """The partition's record in ZooKeeper, and after the migration that of the quorum."""
+        """The partition's record in ZooKeeper; after the migration, the record in the quorum's metadata."""
         return self._source.partition(topic, partition)
 
     def depose_controller(self, *, timeout: float = 60.0) -> None:

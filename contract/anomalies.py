@@ -20,7 +20,7 @@ WIDEST_LISTED_GAP = 10_000
 class Trait(Flag):
     """A condition for judging an anomaly, or what follows if it is not judged.
 
-    `BY_LOG`: only the final log shows the anomaly. `BY_READS`: the final log shows it, or without a log, reads do (of
+    `BY_LOG`: only the final log shows the anomaly. `BY_READS`: the final log shows it, or without a log, reads do (for
     an anomaly of transactions, the reads of a read_committed consumer). `BY_COMMITS`: a commit of the group has to be
     acknowledged. `NOT_AFTER_CLEANUP`: it is not judged with compaction or retention, which remove records without a
     fault, unless keys of records tell what compaction did. `CERTAIN`: if the anomaly is forbidden and its evidence is
@@ -104,9 +104,9 @@ class Anomaly(AnomalyName):
 class Status(StrEnum):
     """The status that a prediction gives one anomaly in one lane.
 
-    `forbidden`: the model searched every reachable state, and none shows it. `permitted`: some reachable states show
-    it. `required`: the lane's phase has steps instead of times, and every history that the steps leave possible ends
-    with it. `not judged`: the lane's `assume` names a configuration key that the model does not know.
+    `forbidden`: the model searched every reachable state, and none shows the anomaly. `permitted`: some reachable
+    states show it. `required`: the lane's phase has steps instead of times, and every history that the steps leave
+    possible ends with it. `not judged`: the lane's `assume` names a configuration key that the model does not know.
     """
 
     FORBIDDEN = "forbidden"

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from kafka_chaos.contract.command.errors import quoted
-from kafka_chaos.contract.command.refusals import expected
+from kafka_chaos.contract.command.refusals import expected_in_words
 from kafka_chaos.contract.events import Event, type_name
 
 KINDS = tuple(Event.__subclasses__())
@@ -44,7 +44,7 @@ def event_of(line: Mapping[str, Any], kinds: Collection[type[Event]] = KINDS, *,
         if first["type"] == "missing":
             raise ValueError(f"{name} without {key}") from None
         place = f"{key}{''.join(f'[{index}]' for index in indexes)}"
-        raise ValueError(f"{place} is {quoted(first['input'])}, expected {expected(first)}") from None
+        raise ValueError(f"{place} is {quoted(first['input'])}, expected {expected_in_words(first)}") from None
     return event
 
 

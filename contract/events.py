@@ -131,8 +131,7 @@ class FaultRequested(Event):
 class FaultProven(Event):
     """The fault took effect, as `evidence` shows.
 
-    `applied_ns`: when it took effect, if the evidence tells, such as the end of a process; otherwise the end of its
-    injection.
+    `applied_ns`: when it took effect, if the evidence (such as a process's end) tells; else the end of the injection.
     """
 
     fault_id: str
@@ -288,7 +287,7 @@ class HarnessPaused(Event):
 
 
 BEGINS = "begins"
-"""The `change` of a share group's member before its process starts. Without it, its deliveries are in doubt."""
+"""The `change` of a share group member before its process starts. Without it, the member's deliveries are in doubt."""
 
 
 class MemberChanged(Event):

@@ -219,7 +219,7 @@ class ObservedLedger(_Entry):
 
 
 class ObservationsLedger(_Entry):
-    """Whether the model was asked for the statuses *in this run*, by what was observed of `partitions`.
+    """Whether the model was asked for the statuses *in this run*, with the observations of `partitions`.
 
     If not, the lane keeps its statuses *for these faults*, and `reason` says why.
     """

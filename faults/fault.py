@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Protocol, get_type_hints
 
 from kafka_chaos.contract.command.errors import quoted
-from kafka_chaos.contract.command.refusals import expected
+from kafka_chaos.contract.command.refusals import expected_in_words
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.target import OF_CLIENTS, Target
 
@@ -272,7 +272,7 @@ def build(kind: type[Fault], *, target: Target, at: float, duration: float, keys
             # Validated as JSON: a list may become a tuple, but no text becomes a number.
             values[key] = TypeAdapter(types[key]).validate_json(json.dumps(value, default=str), strict=True)
         except ValidationError as error:
-            message = f"{key}: expected {expected(error.errors()[0])}, got {quoted(value)}"
+            message = f"{key}: expected {expected_in_words(error.errors()[0])}, got {quoted(value)}"
             raise ValueError(message) from None
     return kind(target=target, at=at, duration=duration, **values)
 

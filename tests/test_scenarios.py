@@ -40,7 +40,7 @@ def test_a_broken_rule_in_the_model_is_found_and_the_replica_named(
 ) -> None:
     # Brokers that agree with the model do so within seconds; these never will.
     monkeypatch.setattr("kafka_chaos.conformance.scenario.lockstep.SETTLE_TIMEOUT", 12.0)
-    record = run_scenario(all_scenarios()["acks-1-recovery"], pool, model_of=without_truncation)
+    record = run_scenario(all_scenarios()["acks-1-recovery"], pool, make_model=without_truncation)
     assert record.verdict == Verdict.VIOLATION
     assert record.reason is not None
     assert "broker 1, log:" in record.reason

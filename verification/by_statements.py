@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kafka_chaos.contract.columns import TABLES_OF_GROUPS, TABLES_OF_SHARES
 from kafka_chaos.contract.command.progress import PARTS_OF_VERIFICATION, progress
-from kafka_chaos.contract.lane.families import CAUSED, AnyAnomaly, anomaly_named
+from kafka_chaos.contract.lane.families import ANOMALIES_WITH_CAUSE, AnyAnomaly, anomaly_named
 from kafka_chaos.contract.lane.lanes import COMPACT, Lane
 from kafka_chaos.contract.lane.share import share_group_of
 from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger, ShareLedger
@@ -266,7 +266,7 @@ def explained(engine: SqlEngine, run: RunDirectory, lanes: Collection[str]) -> O
 
 def _observed(engine: SqlEngine, run: RunDirectory) -> dict[tuple[str, AnyAnomaly], Observation]:
     """Count, causes and first examples per lane and anomaly, and what known defects explain of it."""
-    caused = ", ".join(f"'{anomaly}'" for anomaly in CAUSED)
+    caused = ", ".join(f"'{anomaly}'" for anomaly in ANOMALIES_WITH_CAUSE)
     named = f"CASE WHEN anomaly IN ({caused}) THEN SPLIT_PART(cause, ':', 1) END"
     counts: dict[tuple[str, AnyAnomaly], dict[str | None, int]] = defaultdict(dict)
     totals = f"SELECT lane, anomaly, {named} AS named, SUM(units) AS n FROM findings GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"

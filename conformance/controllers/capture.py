@@ -1,7 +1,7 @@
 """The requests of controllers in ZooKeeper mode and the answers of brokers, captured from the cluster's links.
 
-Guarantee: a capture has every request that arrived during its `with` block, with its answer if there was one.
-Otherwise `Capture.unreadable` is not 0.
+Guarantee: a capture has every request that arrived during its `with` block, with its answer if there was one. If a
+request or an answer could not be read, `Capture.unreadable` is not 0.
 """
 
 import json
@@ -19,7 +19,7 @@ from kafka_chaos.faults.links.relay.frames import API_NAMES
 from kafka_chaos.harness.cluster.cluster import Cluster
 
 _APIS = frozenset(API_NAMES[key] for key in FROM_CONTROLLERS)
-_PATIENCE = 20.0  # seconds to wait for an exchange
+_PATIENCE = 20.0  # seconds to wait for an exchange, or for the answers to all requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Exchange:
     response: Mapping[str, Any] | None
 
     def errors(self, topic: str) -> list[str]:
-        """The names of the answer's error and of a topic's errors in it (`errors_of`); "no answer" if there is none."""
+        """The names of the answer's own error and of its errors about a topic (`errors_of`), or "no answer"."""
         states = self.request.get("topic_states") or ()
         ids = [state["topic_id"] for state in states if state["topic_name"] == topic and "topic_id" in state]
         return ["no answer"] if self.response is None else errors_of(self.response, [topic, *ids])

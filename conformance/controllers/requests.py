@@ -78,7 +78,7 @@ def send_as_controller(address: str, request: Any, *, client_id: str = "kafka-ch
 def errors_of(answer: Mapping[str, Any], topics: Collection[Any] = ()) -> list[str]:
     """The name of the error of the whole answer; if that is NONE, the names of its partitions' errors follow.
 
-    `topics`: the topics whose partitions count, by name and by id, since answers' versions differ; empty: all topics.
+    `topics`: the only topics whose partitions count, by name and id (an answer has one of the two); empty: all topics.
     """
     entries = [(entry["topic_name"], entry) for entry in answer.get("partition_errors", ())]
     for topic in answer.get("topics", ()):

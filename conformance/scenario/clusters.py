@@ -40,11 +40,10 @@ class ClusterProfile:
     `fresh`: each act (a part of a scenario, on a topic of its own) gets a cluster of its own.
     `lag_is_short`: a follower that does not fetch leaves the ISR within a step (`replica.lag.time.max.ms`). Otherwise
     that time is longer than any scenario.
-    `controllers`: the number of dedicated controllers in KRaft mode; no scenario breaks an only controller.
+    `controllers`: the number of dedicated controllers in KRaft mode; a scenario breaks one only if there are several.
     `migration_controllers`: the number of controllers to which a cluster with ZooKeeper can migrate.
-    `elr`: whether leaders may be elected from the eligible leader replicas (KIP-966); None: as the version does.
-    `links`: whether every connection passes a link, so that single requests can be held. `configs_of`: by
-    broker, its own settings.
+    `elr`: whether leaders may be elected from the eligible leader replicas (KIP-966); None: the default of the version.
+    `links`: whether every connection passes a link, which can hold requests. `configs_of`: each broker's own settings.
     """
 
     name: str
@@ -81,7 +80,7 @@ class ClusterProfile:
         return tuple(CONTROLLER_ID_BASE + number for number in range(1, self.controllers + 1)) if has_several else ()
 
     def model_config(self, **topic: Any) -> ClusterConfig:
-        """The model's configuration for a topic on this kind of cluster; `topic` has the topic's own fields."""
+        """The model's configuration for a topic on this kind of cluster. `topic`: further fields of `ClusterConfig`."""
         rules, version = rules_in(self.kafka_version, self.metadata_mode, self.elr), release(self.kafka_version)
         return ClusterConfig(
             protocol=PROTOCOLS[self.protocol],
@@ -221,7 +220,7 @@ class ClusterLease:
 class ClusterPool:
     """Running clusters by profile; a context manager that removes them all.
 
-    `kraft_version`: start every cluster in KRaft mode instead, in this version of Kafka.
+    `kraft_version`: if given, every cluster runs in KRaft mode (`ClusterProfile.in_kraft`).
     """
 
     def __init__(self, *, kraft_version: str | None = None) -> None:

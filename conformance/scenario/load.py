@@ -35,17 +35,17 @@ _RECORDS_PER_SECOND = 200
 
 @dataclass
 class Load:
-    """Lanes under load until `verify` closes `loading`. `faults`: the faults of the act's steps, as in lanes.json."""
+    """Lanes under load until `verify` closes `load_stack`. `faults`: those of the act's steps, as in lanes.json."""
 
     lease: ClusterLease
     faults: tuple[str, ...]
     run: PhaseRun
     directory: RunDirectoryWriter
-    loading: ExitStack
+    load_stack: ExitStack
 
     def verify(self) -> RunVerdict:
         """End the load, wait until replicas and consumers have caught up, and let Spark judge every record."""
-        self.loading.close()
+        self.load_stack.close()
         lanes, path = self.run.phase.lanes, self.directory.path
         # All rows are written, so the journal of records to be sent goes: it would tell `verify` that the harness died.
         (path / RESERVATIONS).unlink()
@@ -75,7 +75,7 @@ def load_beside(lease: ClusterLease, faults: Sequence[str], lanes: Sequence[Lane
     """Put lanes with topics of their own under load, until `Load.verify` or the end of the `with` block."""
     suffix, cluster = secrets.token_hex(3), lease.cluster
     own_lanes = tuple(lane.model_copy(update={"topic": f"{lane.lane}-{suffix}"}) for lane in lanes)
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-load-") as folder, ExitStack() as loading:
+    with tempfile.TemporaryDirectory(prefix="kafka-chaos-load-") as folder, ExitStack() as load_stack:
         admin = cluster.admin(topics={lane.lane: lane.topic_name for lane in own_lanes})
         directory = RunDirectoryWriter(Path(folder), "load")
         run = PhaseRun(
@@ -90,5 +90,5 @@ def load_beside(lease: ClusterLease, faults: Sequence[str], lanes: Sequence[Lane
         for lane in own_lanes:
             create_topic(admin, lane, brokers=cluster.spec.brokers)
         admin.await_full_isr(run.lanes)
-        loading.enter_context(run.under_load())
-        yield Load(lease, tuple(faults), run, directory, loading)
+        load_stack.enter_context(run.under_load())
+        yield Load(lease, tuple(faults), run, directory, load_stack)

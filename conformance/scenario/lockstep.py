@@ -187,8 +187,8 @@ class LockStep:
         """The first observation that the model allows and that came twice in a row, and its comparison with the model.
 
         A single observation may show a state that never was, since its parts are not of one moment. When time is over,
-        the last observation is returned if the model does not allow it: Kafka and the model disagree. If the model
-        allows it, it came only once, which proves nothing: `KafkaChaosError` is raised, as it is if none came.
+        the last observation is returned if the model does not allow it: Kafka and the model disagree. An observation
+        that the model allows but that came only once proves nothing. Raises `KafkaChaosError` then, or if none came.
         """
         last: Observation | None = None
         comparison: Comparison[Any] | None = None

@@ -120,12 +120,12 @@ class ReplicaObserver:
                 epoch = client.leader_epoch(self.topic, guess=metadata.leader_epoch)
         except BrokerUnreachable:
             return replace(on_disk, role=UNREACHABLE)
-        answers = fetched.error == NO_ERROR
+        was_served = fetched.error == NO_ERROR
         return replace(
             on_disk,
             role=role,
-            high_watermark=fetched.high_watermark if answers else None,
-            log_start=fetched.log_start if answers and fetched.log_start >= 0 else None,
+            high_watermark=fetched.high_watermark if was_served else None,
+            log_start=fetched.log_start if was_served and fetched.log_start >= 0 else None,
             leader=None if role == NONE else metadata.leader or NOBODY,
             leader_epoch=epoch,
         )

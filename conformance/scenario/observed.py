@@ -1,4 +1,4 @@
-"""The observations that a scenario's file can name, such as `log(2)`: of the last step, logs, clients or brokers."""
+"""The observations that a file names, such as `log(2)`: they come from the last step, logs, clients or brokers."""
 
 import json
 import re
@@ -291,4 +291,4 @@ OBSERVED_BY: Mapping[type, Mapping[str, Callable[..., Any]]] = {
     TransactionsStage: _TRANSACTION_OBSERVATIONS,
     Stage: _REPLICA_OBSERVATIONS,
 }
-"""The observations that each kind of stage has. Subclasses of `Stage` come first, so that theirs are found first."""
+"""The observations that each kind of stage has. A subclass comes before `Stage`, since the first match counts."""

@@ -15,11 +15,11 @@ from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 
-ModelOf = Callable[[ClusterConfig, frozenset[ClusterState]], ClusterModel]  # makes an act's model
+ModelFactory = Callable[[ClusterConfig, frozenset[ClusterState]], ClusterModel]  # makes an act's model
 
 
-def model_of_kafka(config: ClusterConfig, states: frozenset[ClusterState]) -> ClusterModel:
-    """The model as it is; tests replace it by one with a broken rule."""
+def make_kafka_model(config: ClusterConfig, states: frozenset[ClusterState]) -> ClusterModel:
+    """Make the model as it is; tests make a model with a broken rule instead."""
     return ClusterModel(config, states=states)
 
 
@@ -47,7 +47,7 @@ class Play:
     pool: ClusterPool
     record: ScenarioRecord
     notify: Listener = lambda kind, event: None
-    model_of: ModelOf = model_of_kafka
+    make_model: ModelFactory = make_kafka_model
 
     @contextmanager
     def act(
@@ -59,7 +59,7 @@ class Play:
         load: Sequence[str] = (),
         **topic: Any,
     ) -> Iterator[Stage]:
-        """An act on a new topic, with the keys of `Topic`.
+        """An act on a new topic; `topic` are the fields of `Topic`.
 
         `controller`: the broker that must be controller, by default the last broker of the topic. `load`: the faults
         that may hit the load beside the act; if empty, there is no load.
@@ -94,7 +94,7 @@ class Play:
             unclean_leader_election=topic.unclean_leader_election,
         )
         state = config.initial(lease.metadata.controller_epoch())
-        model = self.model_of(config, frozenset([state]))
+        model = self.make_model(config, frozenset([state]))
         act = ActRecord(name, lease.profile.name, lease.profile.protocol, brokers, dict(topic.names))
         self.begin(act)
         with Producers(lease.cluster.bootstrap_servers, topic_name) as clients:

@@ -37,7 +37,7 @@ _KEYS_WITHIN = {
     "shares": set(inspect.signature(shares_on).parameters) - {"stage"},
     "transactional": set(inspect.signature(transactional_act).parameters) - {"play", "name", "profile"},
 }
-"""By each key of an act whose value is a mapping: the keys that this mapping may have."""
+"""The allowed keys of each mapping in an act, by the mapping's own key."""
 ENTRY_POINT_GROUP = "kafka_chaos.scenarios"
 
 
@@ -75,7 +75,7 @@ def _check_act(location: str, act: Mapping[str, Any], clusters: set[str], parts:
     for key, allowed in _KEYS_WITHIN.items():
         _require_known_keys(f"{location}, {key}", act.get(key, {}), allowed)
     if "group" in act and "reads" not in act:
-        raise UsageFailure(f"{location}: expected `reads` beside `group`: the number of records that the group reads")
+        raise UsageFailure(f"{location}: expected `reads` beside `group`, such as reads: {{records: 3}}")
     _require_type(f"{location}, before", act.get("before", []), list)
     plain_stage: type[AnyStage] = TransactionsStage if "transactional" in act else Stage
     _check_steps(location, act.get("before", []), plain_stage, parts)
@@ -151,7 +151,7 @@ def _check_observed(location: str, verb: str, value: Any, keys: Mapping[str, Any
         has_function = any(word in functions for kind, functions in OBSERVED_BY.items() if issubclass(stage, kind))
         attributes = {field.name for kind in (stage, Observation, ReplicaObservation) for field in fields(kind)}
         if not has_function and not hasattr(stage, word.replace(" ", "_")) and word.replace(" ", "_") not in attributes:
-            raise UsageFailure(f"{location}: {verb}: {word!r} is nothing that can be observed")
+            raise UsageFailure(f"{location}: {verb}: {word!r} can't be observed")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
 from kafka_chaos.conformance.scenario.lockstep import Listener, ScenarioViolation
-from kafka_chaos.conformance.scenario.play import ModelOf, Play, model_of_kafka
+from kafka_chaos.conformance.scenario.play import ModelFactory, Play, make_kafka_model
 from kafka_chaos.conformance.scenario.record import FORMAT_VERSION, ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Scenario
 from kafka_chaos.contract.anomalies import Verdict
@@ -41,7 +41,7 @@ class Tally:
 
     @property
     def verdict(self) -> Verdict:
-        """The gravest verdict of a run; unknown without any run."""
+        """The gravest of the runs' verdicts; unknown without any run."""
         verdicts = (verdict for verdict in Verdict if getattr(self, verdict.value))
         return Verdict.gravest(verdicts, default=Verdict.UNKNOWN)
 
@@ -105,14 +105,14 @@ def run_scenario(
     pool: ClusterPool,
     *,
     notify: Listener = lambda kind, event: None,
-    model_of: ModelOf = model_of_kafka,
+    make_model: ModelFactory = make_kafka_model,
 ) -> ScenarioRecord:
     """Run one scenario. A disagreement or a broken expectation is a violation; a failure of the cluster is unknown."""
     record = ScenarioRecord(scenario.id, scenario.source.document.title, scenario.title)
     notify("scenario", scenario)
     start = time.monotonic()
     try:
-        scenario.play(Play(pool, record, notify, model_of))
+        scenario.play(Play(pool, record, notify, make_model))
         if record.acts and all(act.steps and act.expectations for act in record.acts):
             record.verdict = Verdict.CONFORMS
         else:
@@ -135,7 +135,7 @@ def run_scenarios(
 ) -> list[ScenarioRecord]:
     """Run scenarios, each `repeat` times; clusters are shared and removed at the end.
 
-    `kraft_version`: run them in KRaft mode, in this version of Kafka.
+    `kraft_version`: if given, the clusters run in KRaft mode (`ClusterProfile.in_kraft`).
     """
     with ClusterPool(kraft_version=kraft_version) as pool:
         return [run_scenario(scenario, pool, notify=notify) for scenario in scenarios for _ in range(repeat)]

@@ -2,10 +2,10 @@
 
 A file has `scenarios` by id (`title`, `story`, `needs_zookeeper`, `acts`), the `clusters` that acts name (keys of
 `ClusterProfile`), and `parts`: steps that acts share, with placeholders such as {acks}. An act has the keys of
-`Play.act`, or under `transactional` those of `transactional_act`. With `for`, it is played once for each mapping there,
-whose values fill its placeholders. With `group` (keys of `Group`) a consumer group reads its topic, with `shares` (keys
-of `shares_on`) a share group; `before` has steps that precede the group. With `coordinator_last`, the brokers that
-coordinate groups and share groups are neither leader nor controller.
+`Play.act`, or under `transactional` those of `transactional_act`. With a list `for` of mappings, it is played once for
+each mapping, whose values fill its placeholders. With `group` (keys of `Group`) and `reads` (keys of `group_on`), a
+consumer group reads its topic, with `shares` (keys of `shares_on`) a share group, both after the steps in `before`.
+With `coordinator_last`, the brokers that coordinate groups and share groups are neither leader nor controller.
 
 | a step | what it is |
 | --- | --- |
@@ -14,11 +14,11 @@ coordinate groups and share groups are neither leader nor controller.
 | `{await: SENTENCE, log end(3): 3}` | a step that waits for an observation |
 | `{fact: NAME, of: "line(1, Truncating)"}` | an observation to be recorded |
 | `{table: NAME, EVENT: 1.5}` | a table of moments to be recorded: each event with its seconds |
-| `{roll: , then: {compact: {}}}` | a method, and actions that follow from it in the model |
+| `{produce: m1, then: {compact: {}}}` | a method, and the actions that the model takes after the step's own |
 | `remember: {first: owner(0)}` | an observation, as a value for the placeholders of later steps |
-| `until X dies`, `{until X dies: , acks: "1"}` | the steps of a part, with values for its placeholders |
+| `PART`, `{PART: , acks: "1"}` | the steps of the part with this name, with values for its placeholders |
 
-`when` leaves a step out of clusters to which it does not apply.
+A step with `when` is taken only on clusters to which the condition applies (`WHEN`).
 """
 
 import re

@@ -55,7 +55,7 @@ _REMEDIES_OF_PATH = {
     errno.ENAMETOOLONG: "choose a shorter path",
     errno.ELOOP: "symbolic links point to each other: choose another path",
 }
-_FULL_OR_READ_ONLY = {"No space left on device": errno.ENOSPC, "Read-only file system": errno.EROFS}
+_DISK_ERRORS = {"No space left on device": errno.ENOSPC, "Read-only file system": errno.EROFS}
 
 
 def invoke(command: click.Command, prog_name: str) -> int:
@@ -135,7 +135,7 @@ def failure_of(error: BaseException) -> errors.KafkaChaosError | None:
     number = error.errno if isinstance(error, OSError) else None
     if number not in _REMEDIES_OF_MACHINE and number not in _REMEDIES_OF_PATH:
         # Libraries such as Spark quote the system's error inside their own.
-        number = next((code for text, code in _FULL_OR_READ_ONLY.items() if text in str(error)), None)
+        number = next((code for text, code in _DISK_ERRORS.items() if text in str(error)), None)
     if number is None:
         return None
     path = getattr(error, "filename", None)
@@ -184,7 +184,7 @@ def file_option(name: str, help: str) -> Callable[[F], F]:
 
 
 class ExperimentPath(click.Path):
-    """The path of an experiment. A path `experiments/…` that the current folder lacks names a file of this package."""
+    """The path of an experiment. If a path `experiments/…` does not exist, the file comes from this package."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Convert the argument as `click.Path` does, or the path of the shipped file that it names."""

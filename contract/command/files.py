@@ -21,7 +21,7 @@ def cache_home() -> Path:
 
 
 def state_home() -> Path:
-    """The folder of command/journal.py: KAFKA_CHAOS_STATE, or kafka-chaos in XDG_STATE_HOME or ~/.local/state."""
+    """The folder for journals of faults: KAFKA_CHAOS_STATE, or kafka-chaos in XDG_STATE_HOME or ~/.local/state."""
     return _folder_of_user("KAFKA_CHAOS_STATE", "XDG_STATE_HOME", ".local/state")
 
 
@@ -35,7 +35,7 @@ def _folder_of_user(variable: str, xdg_variable: str, in_home: str) -> Path:
 
 @contextmanager
 def appearing_whole(path: Path) -> Iterator[Path]:
-    """Yields a temporary path for a file or folder, which the block's end moves to `path`, or an error removes."""
+    """Yields a temporary path for a file or folder. After the block, moves it to `path`; on an error, removes it."""
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:
         yield part
@@ -50,7 +50,7 @@ def appearing_whole(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Locks a folder for the block; the process's death unlocks it, too. Raises `BlockingIOError` if it is locked."""
+    """Locks a folder for the block; the process's death also unlocks it. Raises `BlockingIOError` if already locked."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

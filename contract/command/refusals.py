@@ -14,10 +14,10 @@ _TYPES = {
     "tuple": "a list",
     "list": "a list",
 }
-"""The expected value in words, by the first word of the type of pydantic's error."""
+"""The expected value in words, by the first word of pydantic's error type."""
 
 
-def expected(error: Mapping[str, Any]) -> str:
+def expected_in_words(error: Mapping[str, Any]) -> str:
     """The value that pydantic expected where it reports this error, in words such as `a whole number`."""
     kind, bounds = error["type"], error.get("ctx", {})
     if kind == "greater_than_equal":

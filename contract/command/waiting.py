@@ -9,7 +9,7 @@ from kafka_chaos.contract.command.errors import WaitTimeout
 
 T = TypeVar("T")
 
-_NEVER = threading.Event()
+_NEVER = threading.Event()  # is never set: for waits that nothing cancels
 
 
 def wait_until(

@@ -20,7 +20,7 @@ _TABLE = package_toml(__package__, "configuration.toml")
 
 
 @dataclass(frozen=True, slots=True)
-class Classified:
+class Classification:
     """How the model treats a configuration key, and why.
 
     `touches`: the anomalies whose prediction the key may make wrong, unless its value meets a rule in `harmless`.
@@ -55,7 +55,7 @@ def _holds(rule: str, bound: Any, value: object) -> bool:
         return False
 
 
-UNCLASSIFIED = Classified(UNMODELLED, "nobody has said what it changes", frozenset(ALL_ANOMALIES))
+UNCLASSIFIED = Classification(UNMODELLED, "nobody has said what it changes", frozenset(ALL_ANOMALIES))
 
 
 def dotted(key: str) -> str:
@@ -63,12 +63,12 @@ def dotted(key: str) -> str:
     return key.replace("_", ".")
 
 
-def classifications(kind: str, key: str) -> Iterator[Classified]:
-    """The groups of configuration.toml that have a key of a kind: exactly one group, for every key of Kafka's."""
+def classifications(kind: str, key: str) -> Iterator[Classification]:
+    """What configuration.toml says about a key of a kind, group by group: each key of Kafka is in exactly one group."""
     kinds = (kind, _CLIENT) if kind in ("producer", "consumer") else (kind,)
     for group in _TABLE["group"]:
         if any(fnmatchcase(key, pattern) for name in kinds for pattern in group.get(name, ())):
-            yield Classified(
+            yield Classification(
                 group["status"],
                 group["why"],
                 frozenset(_named(group.get("touches", ()))),
@@ -77,7 +77,7 @@ def classifications(kind: str, key: str) -> Iterator[Classified]:
 
 
 @cache
-def classify(kind: str, key: str) -> Classified:
+def classify(kind: str, key: str) -> Classification:
     """How the model treats a key of a `broker`, `topic`, `producer` or `consumer`."""
     return next(classifications(kind, key), None) or next(classifications(kind, dotted(key)), UNCLASSIFIED)
 

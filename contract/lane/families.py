@@ -42,6 +42,9 @@ class Cause(StrEnum):
     UNEXPLAINED = "unexplained"
 
 
-BY_RETRIES = (Anomaly.DUPLICATE, Anomaly.REORDERED)  # the anomalies that a retry of the producer may explain
-CAUSED = (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET, *BY_RETRIES)
+RETRY_ANOMALIES = (Anomaly.DUPLICATE, Anomaly.REORDERED)  # the anomalies that a retry of the producer may explain
+ANOMALIES_WITH_CAUSE = (
+    *(Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET),
+    *RETRY_ANOMALIES,
+)
 """The anomalies that verification finds a cause for, case by case."""

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 REPEAT = "repeat"  # a request or a response is sent once more
 FAULT_KINDS = ("kill", "stop", "pause", "partition", "power-loss", "session-expiry", REPEAT)
 
-ON_LINKS = ("hold", "delay", "rate", "drop", "cut", "answer", REPEAT, "alter", "stale", "connection-reset")
+LINK_FAULTS = ("hold", "delay", "rate", "drop", "cut", "answer", REPEAT, "alter", "stale", "connection-reset")
 """The kinds that act on single requests and responses, and `connection-reset`. Their proof names only those targets
 whose requests, responses or connections were hit."""
 COUNTS_AS: Mapping[str, str | None] = {
-    **dict.fromkeys((*ON_LINKS, "isolate", "packet-loss"), "partition"),
-    **{kind: kind for kind in FAULT_KINDS},  # overrides `repeat`, which is in ON_LINKS, too
+    **dict.fromkeys((*LINK_FAULTS, "isolate", "packet-loss"), "partition"),
+    **{kind: kind for kind in FAULT_KINDS},  # overrides `repeat`, which is in LINK_FAULTS, too
     **dict.fromkeys(("lost-checkpoint", "lost-index", "failing-segment", "full-disk"), "kill"),
     **dict.fromkeys(("slow-disk", "freeze-disk"), "pause"),
     **dict.fromkeys(("corrupted-segment", "truncated-segment", "read-only-disk"), "power-loss"),
@@ -26,8 +26,8 @@ COUNTS_AS: Mapping[str, str | None] = {
 LOCKSTEP = "lockstep"
 """In events.jsonl, a phase in steps is itself reported as a fault of this kind, and never as healed."""
 STEPS_COUNT_AS: Mapping[str, str] = {"cut-replication": "partition", "kill-leader": "kill", "pause-leader": "pause"}
-"""By step of a lock-step phase, the kind in `FAULT_KINDS` that it counts as. Steps that are not named here end what an
-earlier step began, or follow from it: the session that `expire-session` awaits is that of a paused leader."""
+"""For each step of a lock-step phase that is a fault, the kind in `FAULT_KINDS` that it counts as. Other steps end what
+an earlier step began, or follow from it: `expire-session` waits until the session of a paused leader ends."""
 
 
 def faults_of_steps(steps: Iterable[str]) -> tuple[str, ...]:

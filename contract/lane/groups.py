@@ -41,25 +41,25 @@ _IN_WORDS = {AFTER: "commits after processing", BEFORE: "commits before processi
 class GroupAnomaly(AnomalyName):
     """A named deviation from what consumer groups and loops promise. docs/anomalies.md says what counts as a case."""
 
-    PROCESSED_TWICE = "processed_twice", "an input of a loop with two outputs or more", Trait.BY_LOG
+    PROCESSED_TWICE = "processed_twice", "an input record for which a loop wrote two or more outputs", Trait.BY_LOG
     NOT_PROCESSED = (
         "not_processed",
-        "an input of a loop without an output, though its offset was committed",
+        "an input record for which a loop wrote no output, though its offset was committed",
         Trait.BY_LOG | Trait.BY_COMMITS,
     )
     COMMIT_LOST = "commit_lost", "a group went on behind an acknowledged commit", Trait.BY_COMMITS
     COMMIT_REGRESSED = "commit_regressed", "a committed offset lower than one before it", Trait.BY_COMMITS
     SKIPPED_AFTER_REBALANCE = (
         "skipped_after_rebalance",
-        "a record that a group committed past and no member processed",
+        "a record that no member processed, though the group committed a later offset",
         Trait.BY_LOG | Trait.BY_COMMITS,
     )
     OWNED_TWICE = "owned_twice", "a partition with two owners in one generation"
 
 
-OF_LOOPS = (GroupAnomaly.PROCESSED_TWICE, GroupAnomaly.NOT_PROCESSED)
+LOOP_ANOMALIES = (GroupAnomaly.PROCESSED_TWICE, GroupAnomaly.NOT_PROCESSED)
 """The anomalies that are looked for in the output of a loop only."""
-OF_GROUPS = tuple(anomaly for anomaly in GroupAnomaly if anomaly not in OF_LOOPS)
+GROUP_ANOMALIES = tuple(anomaly for anomaly in GroupAnomaly if anomaly not in LOOP_ANOMALIES)
 """The anomalies of groups, which are looked for in a lane that a group reads, and in a loop's output for its group."""
 
 
@@ -89,7 +89,7 @@ def check_leaves(group_key: str, members: int, joins: int, leaves: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group(Settings):
-    """A consumer group, and how its members come, go and hang apart from faults.
+    """A consumer group, and how its members come, go and hang without any fault.
 
     A static member that comes back within its session keeps its partitions, in the same generation. Raises `LaneError`
     for values that no group could have.

@@ -17,8 +17,8 @@ from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.groups import (
     CONSUMER,
+    GROUP_ANOMALIES,
     IN_TRANSACTION,
-    OF_GROUPS,
     Group,
     GroupAnomaly,
     Loop,
@@ -61,10 +61,7 @@ _MODES_IN_WORDS = {ZOOKEEPER: "ZooKeeper", KRAFT: "KRaft mode"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopic(Settings):
-    """The settings of `__consumer_offsets` or `__transaction_state`, the logs of coordinators.
-
-    Raises `LaneError` for values that no topic could have.
-    """
+    """The settings of `__consumer_offsets` or `__transaction_state`; raises `LaneError` for invalid values."""
 
     KEY = "internal topic"  # what messages say in place of the key, since a lane has two keys with such settings
 
@@ -145,7 +142,7 @@ class Lane:
         None, "`transaction.partition.verification.enable`; by default true; brokers have it since 3.6"
     )
     retention_bytes: int | None = setting(
-        None, "`retention.bytes` of the topic, if its records are removed for nothing but their size", ge=0
+        None, "`retention.bytes` of the topic, if size is the only reason to remove its records", ge=0
     )
     delete_retention_ms: int = setting(
         DAY_MS, "`delete.retention.ms` of the topic: for how long compaction keeps a tombstone", least=0
@@ -153,8 +150,8 @@ class Lane:
     tiered: bool = setting(
         False, "whether brokers copy closed segments to remote storage (`remote.storage.enable`, KIP-405)"
     )
-    consumer_offsets: InternalTopic | None = setting(None, "how `__consumer_offsets` is kept, if not as by default")
-    transaction_state: InternalTopic | None = setting(None, "how `__transaction_state` is kept, if not as by default")
+    consumer_offsets: InternalTopic | None = setting(None, "settings of `__consumer_offsets`, if not the defaults")
+    transaction_state: InternalTopic | None = setting(None, "settings of `__transaction_state`, if not the defaults")
     created_late: bool = setting(False, "whether its topic was created amid the load, perhaps amid faults")
     assume: tuple[str, ...] = setting(
         (),
@@ -207,7 +204,7 @@ class Lane:
 
     @property
     def groups(self) -> dict[str, str]:
-        """Its consumer groups by id, each with the lane that it reads: that of its loop reads the loop's source."""
+        """The lane's consumer groups by id, each with the lane that it reads; the group of a loop reads the source."""
         own = {} if self.group is None else {group_of(self.lane): self.lane}
         return own if self.loop is None else {**own, loop_group_of(self.lane): self.loop.source}
 
@@ -216,11 +213,11 @@ class Lane:
         """The anomalies of groups that are looked for in this lane, because of its group or its loop."""
         if self.loop is not None:
             return tuple(GroupAnomaly)
-        return OF_GROUPS if self.group is not None else ()
+        return GROUP_ANOMALIES if self.group is not None else ()
 
     @property
     def recovery_anomalies(self) -> tuple[RecoveryAnomaly, ...]:
-        """The anomalies of recovery that this lane can have. Every lane can have those without a condition here."""
+        """The anomalies of recovery that this lane can have: those whose condition holds, and those without one."""
         conditions = {
             RecoveryAnomaly.GROUP_NOT_STABLE: bool(self.group_anomalies),
             RecoveryAnomaly.SHARE_STALLED: self.share is not None,

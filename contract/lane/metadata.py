@@ -10,7 +10,7 @@ ZOOKEEPER = "zookeeper"
 KRAFT = "kraft"
 METADATA_MODES = (ZOOKEEPER, KRAFT)
 
-USUAL_VERSION = "3.9.1"  # the version that a lane is taken to run on where it names none
+USUAL_VERSION = "3.9.1"  # the version that is assumed for a lane that names none
 
 SERVER = re.compile(r"(?P<role>broker|zookeeper|controller)-(?P<number>\d+)")
 """The name of a server of a cluster in events, such as broker-2."""
@@ -25,7 +25,7 @@ UNCLEAN_IN_KRAFT_SINCE: Release = (3, 9)
 ELR_SINCE: Release = (4, 0)
 """Eligible leader replicas (KIP-966): the feature `eligible.leader.replicas.version`, in KRaft mode."""
 ELR_BY_DEFAULT_SINCE: Release = (4, 1)
-"""They are on in clusters created in this release or later; an upgrade alone does not switch them on."""
+"""Clusters created in this release or later use eligible leader replicas; an upgrade alone does not switch them on."""
 
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})([.-][\w.-]{1,40})?")
 
@@ -61,7 +61,7 @@ def may_elect_from_elr(version: str, mode: str) -> bool:
 def elects_from_elr(version: str, mode: str, elr: bool | None) -> bool:
     """Whether a cluster elects leaders from the eligible leader replicas.
 
-    `elr`: whether they are switched on; None: as a new cluster of this version has them.
+    `elr`: whether this feature is switched on; None: whether it is in a new cluster of this version.
     """
     usual = release(version) >= ELR_BY_DEFAULT_SINCE
     return may_elect_from_elr(version, mode) and (usual if elr is None else elr)

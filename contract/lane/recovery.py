@@ -39,7 +39,7 @@ CALLS: Mapping[str, RecoveryAnomaly] = {
     "commit": RecoveryAnomaly.STALLED_CONSUMER,
     "join": RecoveryAnomaly.GROUP_NOT_STABLE,
 }
-"""The calls of clients that are timed, each with the anomaly that counts it if it takes longer than its bound.
+"""The calls of clients that are timed, each with the anomaly that a call shows if it takes longer than its bound.
 
 `send`: handing records to a producer, which blocks while its buffer is full; `flush`: waiting for the outcomes of all
 records, once the load has ended; `transaction`: what a loop's member does from its first record to its commit or abort;
@@ -60,31 +60,31 @@ def _client_ms(meaning: str) -> Any:
 class Timings:
     """The time-outs of a lane's brokers and clients in milliseconds: an entry of `timings.json`.
 
-    Raises `LaneError` for an invalid value. A time-out of clients is None where it is not known: anomalies whose bound
-    needs it are then not judged.
+    The meaning of each names its key in Kafka, if any, and what happens after this time. A time-out of clients is None
+    where it is not known: anomalies whose bound needs it are then not judged. Raises `LaneError` for invalid values.
     """
 
     session_ms: int = field(
-        metadata=_ms("`zookeeper.session.timeout.ms` or `broker.session.timeout.ms`: a broker that is gone is noticed")
+        metadata=_ms("`zookeeper.session.timeout.ms` or `broker.session.timeout.ms`: a silent broker's session ends")
     )
     election_ms: int = field(
         metadata=_ms("a new controller takes over: the old one's ZooKeeper session ends, or KRaft's quorum elects one")
     )
-    lag_ms: int = field(metadata=_ms("`replica.lag.time.max.ms`: a follower that hangs leaves the ISR"))
+    lag_ms: int = field(metadata=_ms("`replica.lag.time.max.ms`: a follower that does not fetch leaves the ISR"))
     replica_socket_ms: int = field(metadata=_ms("`replica.socket.timeout.ms`: a follower gives up a fetch"))
     abort_check_ms: int = field(
         metadata=_ms(
-            "`transaction.abort.timed.out.transaction.cleanup.interval.ms`: how often time-outs are looked for"
+            "`transaction.abort.timed.out.transaction.cleanup.interval.ms`: coordinators look for expired transactions"
         )
     )
     reconnect_ms: int | None = _client_ms("`reconnect.backoff.max.ms`; the bound adds half of it for its jitter")
-    retry_ms: int | None = _client_ms("`retry.backoff.max.ms` of the lane's producer")
-    connect_ms: int | None = _client_ms("`socket.connection.setup.timeout.ms`: a client gives up a connection")
-    request_ms: int | None = _client_ms("`request.timeout.ms`: the lane's producer gives up a request")
+    retry_ms: int | None = _client_ms("`retry.backoff.max.ms`: the lane's producer sends a request again")
+    connect_ms: int | None = _client_ms("`socket.connection.setup.timeout.ms`: a client gives up an attempt to connect")
+    request_ms: int | None = _client_ms("`request.timeout.ms`: the lane's producer gives up a Produce request")
     linger_ms: int | None = _client_ms("`linger.ms`, where the lane gives it: its producer waits for more records")
-    fetch_ms: int | None = _client_ms("`socket.timeout.ms`: the lane's clients give up a request")
+    fetch_ms: int | None = _client_ms("`socket.timeout.ms`: a client gives up any other request, such as a fetch")
     delivery_ms: int | None = _client_ms("`message.timeout.ms`: the lane's producer gives up a record")
-    recover_within_ms: int | None = _client_ms("`recover_within` of the lane, the bound of what its clients wait for")
+    recover_within_ms: int | None = _client_ms("`recover_within` of the lane: a bound in place of the sum of time-outs")
 
     def __post_init__(self) -> None:
         check(self, "timings.")
@@ -100,7 +100,7 @@ class Timings:
 
 
 def reported_timeouts(reported: object) -> Mapping[str, int]:
-    """The time-outs that a client reports of itself, by their names in `Timings`. A time-out of 0 counts as 1 ms.
+    """The time-outs that a client reports for itself, by their names in `Timings`. A time-out of 0 counts as 1 ms.
 
     Raises `ValueError` for an unknown name, and for a value that is no number of milliseconds up to a day.
     """

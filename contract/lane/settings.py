@@ -1,8 +1,7 @@
 """Keys of a lane, each declared once: a field of a dataclass with its meaning and its bounds.
 
 The experiment's keys, the tables of the documentation and the options of `predict` are made from the metadata of these
-fields, which have the names of pydantic (`description`, `ge`, `le`) where pydantic has the same. pydantic itself is not
-imported here.
+fields. Its names are pydantic's where pydantic has them (`description`, `ge`, `le`). This module does not import it.
 """
 
 from collections.abc import Mapping
@@ -21,16 +20,16 @@ def key(
     most: int | None = None,
     choices: tuple[str | None, ...] = (),
     expected: str = "",
-    **of_experiments: int,
+    **experiment_bounds: int,
 ) -> dict[str, Any]:
     """The metadata of a key: its meaning, as part of a sentence, and the values that any lane may have.
 
     `least` and `most` bound whole numbers; of a text, `least` is the smallest number of characters. `expected`
-    describes valid values for people, where their type and `choices` do not. `of_experiments` are the bounds `ge` and
-    `le`, which hold only for lanes that the harness runs.
+    describes valid values for people, where their type and `choices` do not. `experiment_bounds`, `ge` and
+    `le`, hold only for lanes that the harness runs.
     """
     bounds = {"least": least, "most": most, "choices": choices}
-    return {"description": meaning, "expected": expected, **bounds, **of_experiments}
+    return {"description": meaning, "expected": expected, **bounds, **experiment_bounds}
 
 
 def setting(default: T, meaning: str, **bounds: Any) -> T:

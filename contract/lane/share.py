@@ -21,7 +21,7 @@ IMPLICIT, EXPLICIT = "implicit", "explicit"
 ACKNOWLEDGEMENTS = ("accept", "release", "reject", "renew")
 SHARE_GROUPS_SINCE = "4.2"  # the version of brokers and clients since which share groups are ready for production
 LIMIT_PER_GROUP_SINCE = "4.4"
-"""Since this version a group has a delivery limit of its own (KIP-1240); before, all groups have the brokers'."""
+"""Since this version a group has a delivery limit of its own (KIP-1240); before, the brokers' limit holds."""
 USUAL_LIMIT = 5  # deliveries of one record
 DELIVERIES_LOST = 2
 """The most deliveries of one record that an interruption may cost: one to a member that is gone, and one to a member
@@ -31,11 +31,11 @@ that has to give the partition back in the assignment that follows."""
 class ShareAnomaly(AnomalyName):
     """A named deviation from what share groups promise. docs/anomalies.md says what counts as a case."""
 
-    NEVER_DELIVERED = "never_delivered", "a record that the group is past and no member was given", Trait.BY_LOG
+    NEVER_DELIVERED = "never_delivered", "a record below the group's start offset that nobody was given", Trait.BY_LOG
     DELIVERED_TO_TWO = "delivered_to_two", "one record lent to two members at a time"
     REDELIVERED_AFTER_ACCEPT = "redelivered_after_accept", "an accept was acknowledged, and the record came again"
     PAST_DELIVERY_LIMIT = "past_delivery_limit", "a delivery beyond the limit of deliveries"
-    ARCHIVED_EARLY = "archived_early", "a record that the group is past, though nobody was done with it"
+    ARCHIVED_EARLY = "archived_early", "a record below the group's start offset that nobody was done with"
     SHARE_START_WENT_BACK = "share_start_went_back", "a start offset of the group lower than one before it"
 
 
@@ -46,10 +46,7 @@ def share_group_of(lane: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share(Settings):
-    """A share group, and how its members come, go and hang apart from faults.
-
-    Raises `LaneError` for values that no share group could have.
-    """
+    """A share group, and how its members come, go and hang without any fault; raises `LaneError` for invalid values."""
 
     KEY = "share"
 
@@ -100,7 +97,7 @@ class Share(Settings):
         check_leaves("share", self.members, self.joins, self.leaves)
 
     def lost_deliveries(self, faults: int) -> int:
-        """The most deliveries of one record that nobody may have seen, if the lane had this many faults."""
+        """The most deliveries of one record that may have gone unseen, if the lane had this many faults."""
         return DELIVERIES_LOST * (faults + self.crashes + self.freezes + self.joins + self.leaves)
 
     @property

@@ -20,7 +20,7 @@ RECORD_KINDS = (DATA, COMMIT, ABORT)
 """The kinds of entries in a broker's log: a record, or the marker that ends a producer's transaction.
 
 In `replicas/`, a marker has seq −1 and ends the open transaction of a producer in its partition. Its `producer_id`, a
-number of the harness, is taken from the last record before it that has the same producer id of Kafka, or else −1.
+number of the harness, is taken from the last record before it with the same Kafka producer id, or else −1.
 """
 
 COMMITTED, ABORTED, IN_DOUBT = "committed", "aborted", "info"

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import core_schema
 
 from kafka_chaos.contract.command.errors import LaneError, quoted
-from kafka_chaos.contract.command.refusals import expected
+from kafka_chaos.contract.command.refusals import expected_in_words
 
 Seconds = Annotated[float, Field(ge=0, le=1_000_000, strict=False, allow_inf_nan=False)]  # also a text: "5"
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
@@ -138,4 +138,4 @@ def _refusal(details: Any, model: type[BaseModel]) -> tuple[Place, str]:
             return (*place[:-1], *error.key.split(".")), f"{error.shown}: expected {error.expected}"
         problem = str(error)
         return place, problem if got in problem else f"{problem}, got {got}"
-    return place, f"expected {expected(details)}, got {got}"
+    return place, f"expected {expected_in_words(details)}, got {got}"

@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly, Cause
-from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
+from kafka_chaos.contract.lane.groups import GROUP_ANOMALIES, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import settings_described
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.contract.lane.share import ShareAnomaly
@@ -163,8 +163,12 @@ def _row(evidence: Evidence, name: str) -> Row:
 def _looked_for(evidence: Evidence, name: str, entry: Mapping[str, Any]) -> list[AnyAnomaly]:
     """The anomalies of every lane, those of the families that this lane has, and any others that verdict.json names."""
     named = {*as_dict(entry.get("predicted")), *as_dict(entry.get("anomalies")), *as_dict(entry.get("not_judged"))}
-    families: Mapping[str, Iterable[AnyAnomaly]]
-    families = {"transactional": TransactionAnomaly, "group": OF_GROUPS, "loop": GroupAnomaly, "share": ShareAnomaly}
+    families: Mapping[str, Iterable[AnyAnomaly]] = {
+        "transactional": TransactionAnomaly,
+        "group": GROUP_ANOMALIES,
+        "loop": GroupAnomaly,
+        "share": ShareAnomaly,
+    }
     lane, expected = evidence.lanes.get(name, {}), set[AnyAnomaly](Anomaly)
     expected.update(*(anomalies for key, anomalies in families.items() if lane.get(key) is not None))
     return [anomaly for anomaly in ALL_ANOMALIES if anomaly in expected or anomaly in named]

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.events import LeaderElected, LogTruncated
-from kafka_chaos.contract.lane.families import ALL_ANOMALIES, CAUSED, Cause
+from kafka_chaos.contract.lane.families import ALL_ANOMALIES, ANOMALIES_WITH_CAUSE, Cause
 from kafka_chaos.contract.run_directory import TRACE_FILE
 from kafka_chaos.harness.report import ledger, matrix
 from kafka_chaos.harness.report.inputs.cases import MOST_ROWS
@@ -230,7 +230,7 @@ def _summary(row: matrix.Row, evidence: Evidence, series: Series) -> dict[str, s
 
 def _without_cause(anomalies: Mapping[str, Any]) -> str:
     """How many lost, moved, duplicated and overtaken records have no known cause, if the verdict recorded causes."""
-    causes = [as_dict(as_dict(anomalies[name]).get("causes")) for name in CAUSED if name in anomalies]
+    causes = [as_dict(as_dict(anomalies[name]).get("causes")) for name in ANOMALIES_WITH_CAUSE if name in anomalies]
     if not all(causes):
         return "not recorded"
     no_cause = (Cause.UNOBSERVED, Cause.UNEXPLAINED)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
+from kafka_chaos.contract.lane.groups import GROUP_ANOMALIES, GroupAnomaly
 from kafka_chaos.reference_model.groups.rules import Rules
 from kafka_chaos.reference_model.tuples import with_item
 
@@ -58,7 +58,7 @@ class Setup:
     @property
     def anomalies(self) -> frozenset[GroupAnomaly]:
         """The anomalies that a group, or a loop, can show."""
-        return frozenset(GroupAnomaly if self.is_loop else OF_GROUPS)
+        return frozenset(GroupAnomaly if self.is_loop else GROUP_ANOMALIES)
 
     def with_loss(self, *losses: str) -> Setup:
         """The scope without failovers in which each of these losses, and no other, may happen once."""

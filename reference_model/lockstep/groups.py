@@ -17,7 +17,7 @@ from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
-from kafka_chaos.contract.lane.groups import OF_GROUPS
+from kafka_chaos.contract.lane.groups import GROUP_ANOMALIES
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.groups.examine import GROUPS
 from kafka_chaos.reference_model.groups.state import ACTIVE, DEAD, NONE, Member, Setup, State, initial_state, slots_in
@@ -220,4 +220,4 @@ class GroupModel(SteppedModel[GroupState]):
     def anomalies(self) -> list[str]:
         """The anomalies of the group if the run ended now, by the definitions of docs/anomalies.md."""
         ends = [ending(part, self.setup) for state in self.states for part in state.partitions]
-        return sorted({str(anomaly) for end in ends for anomaly in shown(end, CHECKS, OF_GROUPS)})
+        return sorted({str(anomaly) for end in ends for anomaly in shown(end, CHECKS, GROUP_ANOMALIES)})

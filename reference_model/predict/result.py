@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.families import FAMILY_KEYS, AnyAnomaly
-from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
+from kafka_chaos.contract.lane.groups import GROUP_ANOMALIES, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.share import ShareAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
@@ -107,7 +107,7 @@ class Prediction:
             entries = value.get(part, {})
             answers = {family(name): AnomalyPrediction.from_json(entry) for name, entry in entries.items()}
             # A group without a loop has no anomalies of loops.
-            without_loop = set(OF_GROUPS) if family is GroupAnomaly else set()
+            without_loop = set(GROUP_ANOMALIES) if family is GroupAnomaly else set()
             if set(answers) not in (set(), set(family), without_loop):
                 raise ValueError(f"{part}: some anomalies are missing, expected all or none")
             anomalies |= answers

@@ -136,7 +136,7 @@ def test_an_environment_that_lacks_something_ends_all_with_3(run: Any, played: P
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["god"], "'god' is not a scenario: expected one that `kafka-chaos scenario list` names; did you mean good?"),
+        (["god"], "'god' is not a scenario: expected ids that `kafka-chaos scenario list` prints; did you mean good?"),
         (["good", "nix", "good", "nada"], "'nix', 'nada' are not scenarios"),
         ([], "expected either ids (see `kafka-chaos scenario list`) and files, or --all"),
         (["--all", "good"], "expected either ids (see `kafka-chaos scenario list`) and files, or --all"),

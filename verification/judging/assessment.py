@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from kafka_chaos.contract.anomalies import Anomaly, Trait, with_trait
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.families import AnyAnomaly
-from kafka_chaos.contract.lane.groups import OF_LOOPS, GroupAnomaly
+from kafka_chaos.contract.lane.groups import LOOP_ANOMALIES, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import COMPACT, Lane
 from kafka_chaos.contract.lane.share import ShareAnomaly, share_group_of
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, TransactionAnomaly
@@ -80,7 +80,7 @@ def by_configuration(lane: Lane) -> dict[AnyAnomaly, str]:
         if lane.transactional is not None:
             reasons.update(dict.fromkeys(OF_TRANSACTIONS_BY_LOG, f"{removes} records and markers"))
         if lane.loop is not None:
-            reasons.update(dict.fromkeys(OF_LOOPS, f"{removes} outputs"))
+            reasons.update(dict.fromkeys(LOOP_ANOMALIES, f"{removes} outputs"))
     if lane.tiered and "power-loss" in lane.faults:
         lost = "what brokers know of remote segments (__remote_log_metadata) may be lost with the power"
         reasons.update(dict.fromkeys(with_trait(Anomaly, Trait.NOT_AFTER_CLEANUP), lost))
@@ -173,7 +173,7 @@ def _lacks_of_groups(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterato
         if source.transactional is not None and not run.has("replicas"):
             yield NotSearched(f"replicas/ does not show what lane {source.lane} has committed", by_log)
     if lane.loop and lane.transactional and (facts.transactions is None or facts.transactions.markers is None):
-        yield NotSearched("replicas/ does not show the markers that end transactions", OF_LOOPS)
+        yield NotSearched("replicas/ does not show the markers that end transactions", LOOP_ANOMALIES)
     ledgers = {ledger.group: ledger for ledger in facts.groups}
     for group in lane.groups:
         ledger = ledgers.get(group)

@@ -46,12 +46,12 @@ class SteppedMember:
         if self._record is None:
             message = self._client.poll(_POLL_SECONDS)
             if message is not None and message.error() is None:
-                raise RuntimeError(f"given offset {message.offset()} without having asked for it")
+                raise RuntimeError(f"got offset {message.offset()}, though no step asked for a record")
         else:
             time.sleep(_POLL_SECONDS)
 
     def poll(self, partition: int) -> dict[str, Any]:
-        """Poll until one record of a partition is given; answers its offset, None if no record comes in time."""
+        """Poll until one record of a partition is given. The answer's `offset` is None if no record comes in time."""
         assignment = [TopicPartition(self._topic, partition)]
         deadline = time.monotonic() + POLL_TIMEOUT
         while time.monotonic() < deadline:
@@ -95,7 +95,7 @@ class SteppedMember:
         return {}
 
     def tell(self) -> dict[str, Any]:
-        """Answer the member id and, between batches, the generation (0 without one) and the partitions."""
+        """Answer the member's `id`; between batches also its `generation` (0: none) and the partitions it `has`."""
         answer = {"id": self._client.memberid(), "generation": None, "has": None}
         if self._record is not None:
             return answer

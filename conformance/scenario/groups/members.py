@@ -33,11 +33,11 @@ _ANSWER_TIMEOUT_S = 20.0
 
 
 class MemberProcess(Helper):
-    """The process of a member. `did`: the member's deeds so far, with those of a former process that was killed."""
+    """The process of a member. `deeds`: what the member did so far, also in a former process that was killed."""
 
-    def __init__(self, settings: Mapping[str, Any], did: list[observation.Deed]) -> None:
+    def __init__(self, settings: Mapping[str, Any], deeds: list[observation.Deed]) -> None:
         super().__init__(_MODULE, "member", settings)
-        self.did = did
+        self.deeds = deeds
         self.errors: list[str] = []
         self.id: str | None = None
         self.is_frozen = False
@@ -106,7 +106,7 @@ class Members:
         if replaces is not None:
             self._successors[replaces] = number
         former = self._processes.get(number)
-        self._processes[number] = MemberProcess(settings, [] if former is None else former.did)
+        self._processes[number] = MemberProcess(settings, [] if former is None else former.deeds)
 
     def poll(self, number: int, partition: int) -> None:
         """Let a member poll until it is given a record of `partition`."""
@@ -114,13 +114,13 @@ class Members:
         offset = member.ask("poll", within=POLL_TIMEOUT + 10, partition=partition)["offset"]
         if offset is None:
             raise ClusterFailure(f"member {number} was given nothing of partition {partition} within {POLL_TIMEOUT} s")
-        member.did.append((observation.GIVEN, partition, offset))
+        member.deeds.append((observation.GIVEN, partition, offset))
 
     def process(self, number: int, partition: int) -> None:
         """Let a member process the record in hand; the member knows its partition, so `partition` is not used."""
         member = self._processes[number]
         answer = member.ask("process", within=_ANSWER_TIMEOUT_S)
-        member.did.append((observation.PROCESSED, answer["partition"], answer["offset"]))
+        member.deeds.append((observation.PROCESSED, answer["partition"], answer["offset"]))
 
     def commit(self, number: int, partition: int) -> None:
         """Let a member commit its position, again and again, until the commit is acknowledged or refused."""
@@ -138,7 +138,7 @@ class Members:
         )
         is_refused = answer["error"] is not None
         member.ask("end_batch", within=_ANSWER_TIMEOUT_S, refused=is_refused)
-        member.did.append((observation.REFUSED if is_refused else observation.COMMITTED, partition, answer["offset"]))
+        member.deeds.append((observation.REFUSED if is_refused else observation.COMMITTED, partition, answer["offset"]))
 
     def leave(self, number: int) -> None:
         """Let a member leave the group, as an orderly shutdown does."""
@@ -157,8 +157,8 @@ class Members:
     def observe(self) -> observation.GroupObservation:
         """Observe members, owners of partitions, committed offsets, and what each member tells and did.
 
-        Raises `ClusterFailure` if the coordinator does not answer, or if a rebalance is in progress though no
-        member is frozen, dead or in the middle of a batch: it will soon be over.
+        Raises `ClusterFailure` if the coordinator does not answer, or during a rebalance that waits for no member, as
+        none is frozen, dead or in the middle of a batch: such a rebalance will soon be over.
         """
         described = self._describe()
         observed = {number: self._observe_member(process) for number, process in self._processes.items()}
@@ -209,8 +209,8 @@ class Members:
 
     def _observe_member(self, process: MemberProcess) -> observation.MemberObservation:
         if not process.is_running:
-            return observation.MemberObservation(did=tuple(process.did))
+            return observation.MemberObservation(did=tuple(process.deeds))
         answer = process.ask("tell", within=_ANSWER_TIMEOUT_S)
         process.id = answer["id"]
         has = None if answer["has"] is None else tuple(answer["has"])
-        return observation.MemberObservation(generation=answer["generation"], has=has, did=tuple(process.did))
+        return observation.MemberObservation(generation=answer["generation"], has=has, did=tuple(process.deeds))

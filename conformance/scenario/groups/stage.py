@@ -32,11 +32,11 @@ class GroupStage(Stage):
     group_model: GroupModel
 
     def member_step(self, verb: str, member: int, partition: int = 0) -> None:
-        """A member takes one of `MEMBER_STEPS`. `partition` concerns only the steps in `AT_PARTITION`."""
+        """A member takes one of `MEMBER_STEPS`. `partition` is used only by `PARTITION_STEPS`."""
         template, action, on_kafka = MEMBER_STEPS[verb]
         polled = f" partition {partition}" if self.members.partitions > 1 else ""
         sentence = template.format(member=member, partition=polled)
-        keys = {"partition": partition} if verb in AT_PARTITION else {}
+        keys = {"partition": partition} if verb in PARTITION_STEPS else {}
         self.take(sentence, partial(on_kafka, self.members, member, **keys), step(action, member=member, **keys))
 
     def one_batch(self, member: int) -> None:
@@ -87,7 +87,7 @@ class GroupStage(Stage):
         return self.members.coordinator()
 
 
-AT_PARTITION = ("poll", "process", "commit")  # the steps of members that concern a partition
+PARTITION_STEPS = ("poll", "process", "commit")  # the steps of members that concern a partition
 MEMBER_STEPS: Mapping[str, tuple[str, str, Callable[..., object]]] = {
     "join": ("Member {member} joins.", "member_joins", Members.join),
     "poll": ("Member {member} polls{partition}.", "member_polls", Members.poll),
@@ -100,7 +100,7 @@ MEMBER_STEPS: Mapping[str, tuple[str, str, Callable[..., object]]] = {
     "thaw": ("Member {member} continues (SIGCONT).", "member_thaws", partial(Members.signal, kind=SIGCONT)),
     "leave": ("Member {member} leaves.", "member_leaves", Members.leave),
 }  # fmt: skip
-"""A member's steps by name: the sentence, the model's action, and the call, with a partition if in `AT_PARTITION`.
+"""By name of a member's step: its sentence in the story, the model's action, and the function that does it on Kafka.
 
 A join ends when each member has its partitions. A commit is repeated until it has an answer; it commits the offset
 after the record that the member was given last."""

@@ -1,4 +1,4 @@
-"""The members of a scenario's share group, who send single requests, and the start offset that the coordinator tells.
+"""The members of a scenario's share group, who send single requests, and the start offset from the coordinator.
 
 A member asks for one record at a time and sends each acknowledgement alone, so that each answer of the partition's
 leader belongs to one step. Its session at a leader is its connection there.
@@ -23,7 +23,7 @@ _TYPES = {ACCEPT: 1, RELEASE: 2, REJECT: 3}
 """The codes of acknowledgements (KIP-932)."""
 _FINAL_ANSWERS = (TAKEN, NOT_ACQUIRED, NO_SESSION)
 """The final answers to an acknowledgement. After any other error it is sent again."""
-_TIMEOUT = 60.0  # seconds for a member to get what it asks for, again and again
+_TIMEOUT = 60.0  # seconds within which a member's repeated request must succeed
 _WAIT_MS = 500  # how long a leader may wait for a record before it answers a fetch
 
 
@@ -46,12 +46,12 @@ class _Session:
 
 @dataclass
 class ShareMember:
-    """One member. `did`: its deeds in order. `errors`: the names of the errors after which it sent a request again."""
+    """One member. `deeds`: what it did, in order. `errors`: the errors after which it sent a request again."""
 
     group: str
     topic_id: Any
     id: str
-    did: list[ShareDeed] = field(default_factory=list)
+    deeds: list[ShareDeed] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     session: _Session | None = None
 
@@ -124,7 +124,7 @@ class ShareMembers:
         """Let a member ask again and again until it is given a record."""
         awaited = f"member {number} to be given a record"
         offset, count = wait_until(lambda: self.ask_once(number), awaited, timeout=_TIMEOUT, interval=0.05)
-        self.members[number].did.append((GIVEN, offset, count))
+        self.members[number].deeds.append((GIVEN, offset, count))
 
     def ask_once(self, number: int) -> tuple[int, int] | None:
         """Let a member ask once; returns the offset and delivery count of the record that it is given, if any."""
@@ -156,7 +156,7 @@ class ShareMembers:
 
         awaited = f"an answer to member {number}, which acknowledges offset {offset}"
         error = wait_until(send_once, awaited, timeout=_TIMEOUT, interval=0.2, seen=lambda: str(member.errors))
-        member.did.append((kind, offset, error))
+        member.deeds.append((kind, offset, error))
 
     def acknowledge_unheard(self, number: int, kind: str, offset: int) -> None:
         """Let a member send an acknowledgement without receiving the answer."""
@@ -175,15 +175,15 @@ class ShareMembers:
             group = coordinator.request(request).groups[0]
         parts = [part for answered in group.topics for part in answered.partitions]
         if (error := _first_error(group, *parts)) or not parts:
-            raise ClusterFailure(f"the start offset of {self.id} can't be read: {error or 'the answer lacks it'}")
-        did = {number: tuple(member.did) for number, member in self.members.items()}
+            raise ClusterFailure(f"the start offset of {self.id} can't be read: {error or 'the answer has none'}")
+        did = {number: tuple(member.deeds) for number, member in self.members.items()}
         return ShareObservation(start=int(parts[0].start_offset), did=did)
 
     def _session(self, member: ShareMember, *, keeps_epoch: bool = False) -> _Session:
         """The member's session at the leader; without one, a new connection, whose first fetch (epoch 0) begins one.
 
         With `keeps_epoch`, a member that was connected to another leader goes on with the epoch of its former session,
-        as if it were not over: the leader answers `NO_SESSION`. Raises `ClusterFailure` if no leader can be reached.
+        although that session is over: the leader answers `NO_SESSION`. Raises `ClusterFailure` if no leader is reached.
         """
         leader, session = leader_of(self.cluster, self.topic, 0), member.session
         if session is None or session.leader != leader:
@@ -222,5 +222,5 @@ class ShareMembers:
         return ShareMember(self.id, topic_id, name)
 
     def _coordinator(self) -> BrokerClient:
-        """A connection to the group's coordinator. Raises `ClusterFailure` if no broker names one that answers."""
+        """A connection to the group's coordinator. Raises `ClusterFailure` if none can be reached."""
         return BrokerClient(self.cluster.addresses[coordinator_of(self.cluster, self.id, CoordinatorKind.GROUP)])

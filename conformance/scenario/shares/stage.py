@@ -1,7 +1,7 @@
 """The steps of a share group's members in scenarios, each the same on Kafka and in the model, where they are `sharers`.
 
 The group reads the act's topic from its beginning. After every step the model must agree with Kafka on the replicas, on
-the records and the answers that each member got, and on the start offset that the group's coordinator tells.
+the records and the answers that each member got, and on the start offset that the group's coordinator reports.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,7 +35,7 @@ class ShareStage(Stage):
         self.take(f"Member {member} asks for a record.", on_kafka, step("sharer_polls", member=member))
 
     def acknowledge(self, member: int, kind: str, offset: int) -> None:
-        """A member accepts, releases or rejects a record, again and again until the leader takes or refuses that."""
+        """A member accepts, releases or rejects a record, and repeats this until the leader's answer is final."""
         on_kafka = partial(self.members.acknowledge, member, kind, offset)
         action = step("sharer_acknowledges", member=member, kind=kind, offset=offset)
         self.take(f"Member {member} {kind}s offset {offset}.", on_kafka, action)
@@ -52,7 +52,7 @@ class ShareStage(Stage):
         self.take(f"Member {member} dies: its connection ends.", on_kafka, step("sharer_dies", member=member))
 
     def await_start(self, sentence: str, offset: int) -> None:
-        """A step that waits until the coordinator tells `offset` as start offset: all that is below it is persisted."""
+        """A step that waits until the coordinator reports the start offset `offset`, below which all is persisted."""
         self.await_seen(sentence, lambda seen: seen.shares is not None and seen.shares.start == offset)
 
     @property

@@ -95,7 +95,7 @@ class AvailabilitySteps(FaultSteps):
     availability: Availability = field(default_factory=lambda: Availability({}))
 
     def lead_many(self, *counts: int) -> None:
-        """Create a topic with each number of partitions in `counts`, all led by the act's first broker; fill them."""
+        """Create and fill a topic for each number of partitions in `counts`. The act's first broker leads them."""
         admin, first = self.lease.admin, self.act.replicas[0]
         topics = {f"{self.topic}-of-{count}": count for count in counts}
         for topic, count in topics.items():

@@ -35,7 +35,7 @@ class ControllerSteps(FaultSteps):
     def end_capture(self, api: str = "", broker: int = 0) -> None:
         """End the capture once every request has its answer.
 
-        With `api`, first wait until `broker` has answered such a request on the topic (a StopReplica that deletes it).
+        With `api`, first wait until `broker` has answered an `api` request on the topic (StopReplica: a deletion).
         """
         capture = self._capture
         assert capture is not None, "nothing is captured"
@@ -54,8 +54,8 @@ class ControllerSteps(FaultSteps):
     def note_requests(self) -> None:
         """Record the captured requests as a table.
 
-        A broker must refuse a LeaderAndIsr, and no other request, if it has the leader epoch (or a later one) already.
-        The partition's error in its answer is then STALE_CONTROLLER_EPOCH, although that is about the leader epoch.
+        A broker must refuse a LeaderAndIsr whose leader epoch is not above the epoch that it has, and no other request.
+        The partition's error in the answer is then STALE_CONTROLLER_EPOCH, though the leader epoch is the reason.
         """
         epochs: dict[int, int] = {}
         unexpected, rows = [], []

@@ -32,7 +32,7 @@ Channel = tuple[str, int, int]
 
 
 def cut_last_batch(node: Node, topic: str, partition: int) -> tuple[Record, ...]:
-    """Cut off the last batch of a log, as a loss of power would have; returns the lost records.
+    """Cut off the last batch of a log, as a loss of power does; returns the lost records.
 
     Raises `ClusterFailure` if no loss of power could have done that: the broker runs or was shut down cleanly, the
     batch was flushed, or the newest segment has no batch.
@@ -109,7 +109,7 @@ class FaultSteps(LockStep):
         self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, step("stop", broker=broker))
 
     def stop_without_control(self, broker: int) -> None:
-        """Shut a broker down (SIGTERM) whose controlled shutdown is switched off. In the model, this is a kill."""
+        """Shut down (SIGTERM) a broker that has controlled shutdown switched off. In the model, this is a kill."""
         self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, step("kill", broker=broker))
 
     def start(self, broker: int, *, how: str = "") -> None:
@@ -204,7 +204,7 @@ class FaultSteps(LockStep):
         self._do(
             f"{self.name(broker)} is cut off from all other nodes.",
             lambda: self.lease.isolation(broker).install(self.node(broker)),
-            *cut_steps(*self._around(broker)),
+            *cut_steps(*self._isolation_channels(broker)),
             step("expire_session", broker=broker, returns=False),
         )
 
@@ -213,12 +213,12 @@ class FaultSteps(LockStep):
         self._do(
             f"{self.name(broker)} reaches all other nodes again.",
             lambda: self.lease.isolation(broker).remove(self.node(broker)),
-            *heal_steps(*self._around(broker)),
+            *heal_steps(*self._isolation_channels(broker)),
             step("register", broker=broker),
         )
 
     def kill_controllers(self, *controllers: int) -> None:
-        """Kill controllers that are no brokers (SIGKILL), by node id."""
+        """Kill dedicated controllers (SIGKILL), by node id."""
         nodes = [self.controller_node(controller) for controller in controllers]
 
         def kill() -> None:
@@ -237,34 +237,34 @@ class FaultSteps(LockStep):
         """Cut a controller off from the other controllers; brokers still reach it."""
         fault, node = _controller_cut(controller), self.controller_node(controller)
         sentence = f"{node.name} is cut off from the other controllers; brokers still reach it."
-        closed = cut_steps(*self._between_controllers(controller))
+        closed = cut_steps(*self._quorum_channels(controller))
         self._do(sentence, lambda: fault.inject(self.lease.view, (node,)), *closed)
 
     def reconnect_controller(self, controller: int) -> None:
         """Let a controller that was cut off reach the other controllers again."""
         fault, node = _controller_cut(controller), self.controller_node(controller)
-        opened = heal_steps(*self._between_controllers(controller))
+        opened = heal_steps(*self._quorum_channels(controller))
         self._do(f"{node.name} reaches the others again.", lambda: fault.heal(self.lease.view, (node,)), *opened)
 
     def controller_node(self, controller: int) -> Node:
-        """The container of a controller that is no broker, by its node id."""
+        """The container of a dedicated controller, by its node id."""
         return next(node for node in self.lease.cluster.controllers.values() if node.number == controller)
 
     def _do(self, sentence: str, on_kafka: Callable[[], object], *actions: Step) -> None:
         self.take(sentence[0].upper() + sentence[1:], on_kafka, *actions)  # A node's name may begin the sentence.
 
-    def _around(self, broker: int) -> list[Channel]:
+    def _isolation_channels(self, broker: int) -> list[Channel]:
         """The channels that a broker's isolation closes, without those that another step has cut already."""
         others = [other for other in self.act.replicas if other != broker]
-        around = [
+        channels = [
             *((REPLICATION, other, broker) for other in others),
             *((REPLICATION, broker, other) for other in others),
             *((CONTROL, other, broker) for other in others),
             (CLIENTS, CLIENT, broker),
         ]
-        return [channel for channel in around if channel not in self._cuts]
+        return [channel for channel in channels if channel not in self._cuts]
 
-    def _between_controllers(self, controller: int) -> list[Channel]:
+    def _quorum_channels(self, controller: int) -> list[Channel]:
         return [(QUORUM, controller, other) for other in self.lease.profile.voters if other != controller]
 
 

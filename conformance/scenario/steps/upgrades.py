@@ -18,7 +18,7 @@ from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.reference_model.lockstep.stepping import step
 
-_TAKES_OVER = "to DUAL_WRITE state"
+_TAKEOVER_TEXT = "to DUAL_WRITE state"
 """A controller logs this once it writes all changes both to ZooKeeper and to the metadata log."""
 
 
@@ -33,7 +33,7 @@ class UpgradeSteps(FaultSteps):
     """What `note_controllers` has noted, a row for each call."""
 
     def ignore_controller(self) -> None:
-        """Compare the controller no longer, since from now on it changes without a step of the model."""
+        """Stop comparing the controller with the model: from now on it changes without a step of the model."""
         self.observer.sees_controller = False
 
     def assume(self, rules: Mapping[str, Any]) -> None:
@@ -41,7 +41,7 @@ class UpgradeSteps(FaultSteps):
         self.model.config = replace(self.model.config, **rules)
 
     def expect_nothing_lost(self) -> None:
-        """End the load beside the act, and expect that no acknowledged record of it is lost."""
+        """End the load beside the act, and expect that none of its acknowledged records is lost."""
         assert self.load is not None, "the act has no load"
         verdict = self.load.verify()
         self.fact("the load", self.load.table(verdict))
@@ -120,7 +120,7 @@ class UpgradeSteps(FaultSteps):
         def start() -> None:
             began = time.time()
             self.lease.cluster.start_again([self.node(broker)])
-            self._await_controller_log(_TAKES_OVER, began)
+            self._await_controller_log(_TAKEOVER_TEXT, began)
 
         self.ignore_controller()
         sentence = f"Broker {broker} is restarted in migration mode, and a KRaft controller takes over."
@@ -128,12 +128,12 @@ class UpgradeSteps(FaultSteps):
         self.take(sentence, start, step("start", broker=broker), step("take_over", controller=CONTROLLER_ID_BASE))
 
     def kill_migrating_controller(self, controller: int) -> None:
-        """Kill (SIGKILL) the controller that writes to ZooKeeper and KRaft's log, and await the next one that does."""
+        """Kill (SIGKILL) the controller that writes to ZooKeeper and KRaft's log; wait until another one takes over."""
         began = time.time()
 
         def kill() -> None:
             self.controller_node(controller).kill()
-            self._await_controller_log(_TAKES_OVER, began)
+            self._await_controller_log(_TAKEOVER_TEXT, began)
 
         self.take(f"The active controller, {controller}, is killed (SIGKILL); the next one takes over.", kill)
         self.fact("seconds from the kill until the next controller writes to both", round(time.time() - began, 1))

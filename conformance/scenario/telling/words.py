@@ -1,4 +1,4 @@
-"""Puts the observations of an act into words: the changes by each step, consumer and share groups, single values."""
+"""Words for the observations of an act: what each step changed, what groups and their members did, and differences."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -76,7 +76,7 @@ def _value_text(name: str, value: Any) -> str:
 
 
 def _log_text(log: Sequence[Entry]) -> str:
-    """A cell per record: name·leader epoch, after a gap with the offset before (7:a·0). Long logs lose the middle."""
+    """Each record as name·leader epoch; after a gap its offset precedes it (7:a·0). A long log loses its middle."""
     expected_offsets = [0, *(offset + 1 for offset, _, _ in log)]
     cells = []
     for (offset, record, epoch), expected_offset in zip(log, expected_offsets, strict=False):

@@ -16,10 +16,10 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.cluster.broker.client import NONE, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.storage.segments import Record
-from kafka_chaos.reference_model.lockstep import observation as observed
+from kafka_chaos.reference_model.lockstep import observation
 
-_MARKERS = {0: observed.ABORT, 1: observed.COMMIT}
-"""The markers by the type of a control record, which follows the version in its key."""
+_MARKERS = {0: observation.ABORT, 1: observation.COMMIT}
+"""The marker for each type of control record. The record's key has a version, and then this type."""
 _UNKNOWN_ID = "TRANSACTIONAL_ID_NOT_FOUND"
 _OFFSET_PENDING = "UNSTABLE_OFFSET_COMMIT"
 
@@ -34,7 +34,7 @@ class TransactionsObserver:
     ids: Mapping[str, str]
     producers: Producers
 
-    def observe(self) -> observed.Observation:
+    def observe(self) -> observation.Observation:
         """Observe all that is observable, not all at one moment: rely only on two equal observations in a row."""
         numbers = range(self.partitions)
         with ThreadPoolExecutor(max_workers=self.partitions + 2) as threads:
@@ -42,7 +42,7 @@ class TransactionsObserver:
             stored = list(threads.map(self._stored, numbers))
             committed, uncommitted = (read.result() for read in reads)
         partitions = {
-            number: observed.PartitionObservation(
+            number: observation.PartitionObservation(
                 log=log,
                 high_watermark=high_watermark,
                 last_stable_offset=last_stable_offset,
@@ -52,12 +52,12 @@ class TransactionsObserver:
             for number, (log, high_watermark, last_stable_offset) in zip(numbers, stored, strict=True)
         }
         described = {name: self._transaction(id) for name, id in self.ids.items()}
-        return observed.Observation(
-            transactions=observed.TransactionsObservation(
+        return observation.Observation(
+            transactions=observation.TransactionsObservation(
                 partitions=partitions,
                 transactions={name: state for name, state in described.items() if state is not None},
                 producers={
-                    name: observed.ProducerObservation(epoch=producer.epoch, reply=producer.reply)
+                    name: observation.ProducerObservation(epoch=producer.epoch, reply=producer.reply)
                     for name, producer in self.producers.by_name.items()
                 },
                 offsets=self._offsets() if self.producers.group else None,
@@ -85,7 +85,7 @@ class TransactionsObserver:
         )
         return {number: tuple(name for _, name in records) for number, records in partitions.items()}
 
-    def _transaction(self, transactional_id: str) -> observed.TransactionObservation | None:
+    def _transaction(self, transactional_id: str) -> observation.TransactionObservation | None:
         coordinator = coordinator_of(self.cluster, transactional_id)
         with TransactionClient(self.cluster.addresses[coordinator]) as client:
             described = client.describe_transaction(transactional_id)
@@ -100,11 +100,11 @@ class TransactionsObserver:
             for topic in described.topics
             for number in topic.partitions
         )
-        return observed.TransactionObservation(
+        return observation.TransactionObservation(
             state=described.transaction_state, epoch=described.producer_epoch, partitions=tuple(numbers)
         )
 
-    def _offsets(self) -> observed.OffsetsObservation:
+    def _offsets(self) -> observation.OffsetsObservation:
         group, source = self.producers.group, self.producers.source
         coordinator = coordinator_of(self.cluster, group, CoordinatorKind.GROUP)
         with TransactionClient(self.cluster.addresses[coordinator]) as client:
@@ -113,7 +113,7 @@ class TransactionsObserver:
         if error != NONE or error_name(pending_error) not in ("NONE", _OFFSET_PENDING):
             answer = error_name(error or pending_error)
             raise ClusterFailure(f"broker {coordinator} answers OffsetFetch with {answer}")
-        return observed.OffsetsObservation(committed=None if offset < 0 else offset, pending=pending_error != NONE)
+        return observation.OffsetsObservation(committed=None if offset < 0 else offset, pending=pending_error != NONE)
 
 
 def _name_of(record: Record) -> str:

@@ -19,7 +19,7 @@ from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, Broker
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import named_running_broker
 
-# The versions of requests; BUMPS: those of producers that bump their epoch.
+# The versions of requests. A name with BUMPS: the version that producers with `bumps` send.
 _INIT_PRODUCER_ID = 5
 _ADD_PARTITIONS = 3
 """The last version that clients send. Brokers use later ones to ask whether a transaction is open (KIP-890)."""
@@ -75,21 +75,21 @@ class TransactionClient(BrokerClient):
     """A connection to a coordinator of transactions or groups, or to a leader. A returned int is an error code."""
 
     def initialise(self, producer: Producer, *, timeout_ms: int) -> int:
-        """InitProducerId of a new incarnation, which gets its id and epoch from the answer."""
+        """Send InitProducerId for a new incarnation, which gets its id and epoch from the answer."""
         identity = {"transactional_id": producer.transactional_id, "producer_id": -1, "producer_epoch": -1}
         answer = self.ask(wire.InitProducerIdRequest, _INIT_PRODUCER_ID, transaction_timeout_ms=timeout_ms, **identity)
         producer.id, producer.epoch = answer.producer_id, answer.producer_epoch
         return int(answer.error_code)
 
     def add_partition(self, producer: Producer, topic: str, partition: int) -> int:
-        """AddPartitionsToTxn for one partition."""
+        """Send AddPartitionsToTxn: one partition joins the transaction."""
         entry = wire.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=[partition])
         identity = {f"v3_and_below_{name}": value for name, value in _identity(producer).items()}
         answer = self.ask(wire.AddPartitionsToTxnRequest, _ADD_PARTITIONS, v3_and_below_topics=[entry], **identity)
         return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
     def add_offsets(self, producer: Producer, group: str) -> int:
-        """AddOffsetsToTxn: the partition of a group's offsets joins the transaction."""
+        """Send AddOffsetsToTxn: the partition of a group's offsets joins the transaction."""
         answer = self.ask(wire.AddOffsetsToTxnRequest, _ADD_OFFSETS, group_id=group, **_identity(producer))
         return int(answer.error_code)
 
@@ -113,7 +113,7 @@ class TransactionClient(BrokerClient):
         return int(self.request(request).responses[0].partition_responses[0].error_code)
 
     def commit_offset(self, producer: Producer, group: str, topic: str, partition: int, offset: int) -> int:
-        """TxnOffsetCommit: a group's offset becomes part of the transaction."""
+        """Send TxnOffsetCommit: a group's offset becomes part of the transaction."""
         topic_type = wire.TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
         entry = topic_type.TxnOffsetCommitRequestPartition(
             partition_index=partition, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
@@ -132,7 +132,7 @@ class TransactionClient(BrokerClient):
         return int(answer.topics[0].partitions[0].error_code)
 
     def end(self, producer: Producer, *, commit: bool) -> int:
-        """EndTxn: a commit or an abort. A producer that `bumps` goes on with the epoch of the answer."""
+        """Send EndTxn, a commit or an abort. A producer that `bumps` goes on with the epoch of the answer."""
         version = _END_BUMPS if producer.bumps else _END
         answer = self.ask(wire.EndTxnRequest, version, committed=commit, **_identity(producer))
         if producer.bumps and answer.error_code == NONE:
@@ -163,8 +163,8 @@ def _identity(producer: Producer) -> dict[str, Any]:
 class Producers:
     """All producers of an act; `by_name`: the producers that have begun.
 
-    Transactions may commit the offset of `group` in partition 0 of the topic `source` (TxnOffsetCommit). Scenarios
-    have this as a `write` to a pseudo partition, `offset_partition`, whose record is a number: the offset to commit.
+    Transactions may commit the offset of `group` in partition 0 of the topic `source` (TxnOffsetCommit). To commit an
+    offset, `write` it as a record to the pseudo partition `offset_partition`.
     """
 
     cluster: Cluster

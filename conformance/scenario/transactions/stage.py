@@ -62,7 +62,7 @@ class TransactionsStage(LockStep):
         self._write(sentence, producer, str(offset), self.model.config.offset_partition)
 
     def feed(self, *records: str) -> None:
-        """Write records for a loop to the topic whose offsets the group commits: a fact, and no step of the model."""
+        """Write a loop's input to the topic whose offsets the group commits; a recorded fact, not a step."""
         cluster, source = self.lease.cluster, self.clients.source
         with BrokerClient(cluster.addresses[leader_of(cluster, source, 0)], timeout=15) as leader:
             for record in records:

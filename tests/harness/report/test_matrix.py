@@ -5,7 +5,7 @@ import report_runs as runs
 from test_page import page_of
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
+from kafka_chaos.contract.lane.groups import GROUP_ANOMALIES, GroupAnomaly
 from kafka_chaos.harness.report import matrix
 from kafka_chaos.harness.report.inputs.evidence import Evidence, read_evidence
 
@@ -90,7 +90,7 @@ def test_the_anomalies_of_groups_are_columns_where_a_lane_has_a_group(tmp_path: 
         runs.judged("l", found={twice: (1, "permitted")}),
     ]
     table = matrix.rows(read_evidence(runs.write(tmp_path / "run", lanes, verdicts)))
-    assert matrix.columns(table[1:2]) == [*Anomaly, *OF_GROUPS]
+    assert matrix.columns(table[1:2]) == [*Anomaly, *GROUP_ANOMALIES]
     assert matrix.columns(table) == [*Anomaly, *GroupAnomaly]
     assert [row.cell(skipped).count for row in table] == [None, 2, 0]
     assert [row.cell(twice).state for row in table] == ["not-judged", "not-judged", "confirmed"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.lane.groups import CONSUMER, OF_GROUPS, Group, Loop
+from kafka_chaos.contract.lane.groups import CONSUMER, GROUP_ANOMALIES, Group, Loop
 from kafka_chaos.contract.lane.groups import GroupAnomaly as A
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.reference_model import Anomaly, Lane, Prediction, predict
@@ -27,7 +27,7 @@ LOOP = replace(LANE, loop=Loop(source="in", offsets="after"))
 
 
 def test_a_group_is_asked_about_four_anomalies_and_a_loop_about_all() -> None:
-    assert tuple(of_family(predict(GROUP), A)) == OF_GROUPS == GROUP.group_anomalies
+    assert tuple(of_family(predict(GROUP), A)) == GROUP_ANOMALIES == GROUP.group_anomalies
     prediction = predict(LOOP)
     assert tuple(of_family(prediction, A)) == tuple(A) == LOOP.group_anomalies
     assert all(answer.why for answer in of_family(prediction, A).values())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Status, Verdict
-from kafka_chaos.contract.lane.groups import OF_GROUPS, OF_LOOPS, Group, GroupAnomaly, Loop
+from kafka_chaos.contract.lane.groups import GROUP_ANOMALIES, LOOP_ANOMALIES, Group, GroupAnomaly, Loop
 from kafka_chaos.contract.lane.groups import GroupAnomaly as A
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional
@@ -61,7 +61,7 @@ def test_a_group_that_retention_may_have_set_back_lost_no_commit(policy: str, ve
     assert verdict_of(FACTS, lane=lane, counts={A.OWNED_TWICE: 1}).verdict == Verdict.VIOLATION
 
 
-BY_THE_LOG = {*OF_LOOPS, A.SKIPPED_AFTER_REBALANCE}
+BY_THE_LOG = {*LOOP_ANOMALIES, A.SKIPPED_AFTER_REBALANCE}
 BY_COMMITS = {A.NOT_PROCESSED, A.COMMIT_LOST, A.COMMIT_REGRESSED, A.SKIPPED_AFTER_REBALANCE}
 
 
@@ -89,7 +89,7 @@ def test_what_the_evidence_does_not_show_is_not_judged(
 
 
 def test_without_any_facts_nothing_is_judged() -> None:
-    assert not_judged(verdict_of()) == set(OF_GROUPS)
+    assert not_judged(verdict_of()) == set(GROUP_ANOMALIES)
     assert verdict_of().verdict == Verdict.UNKNOWN
 
 
@@ -102,13 +102,13 @@ def test_an_output_in_transactions_needs_their_markers() -> None:
     loop = Loop(source="a", group=Group(members=2))
     lane = Lane(lane="out", idempotence=True, transactional=Transactional(producers=2), loop=loop)
     verdict = verdict_of(OF_LOOP, lane=lane)
-    assert set(OF_LOOPS) <= not_judged(verdict)
+    assert set(LOOP_ANOMALIES) <= not_judged(verdict)
     assert verdict.verdict == Verdict.UNKNOWN
 
 
 def test_a_cleaned_output_does_not_show_what_was_processed() -> None:
     verdict = verdict_of(OF_LOOP, lane=replace(OUTPUT, cleanup_policy="compact"))
-    assert not_judged(verdict) == set(OF_LOOPS)
+    assert not_judged(verdict) == set(LOOP_ANOMALIES)
 
 
 @pytest.mark.parametrize(

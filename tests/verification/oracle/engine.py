@@ -12,7 +12,7 @@ from operator import attrgetter
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.columns import TABLES_OF_GROUPS, TABLES_OF_SHARES
 from kafka_chaos.contract.events import HighWatermark
-from kafka_chaos.contract.lane.families import BY_RETRIES, CAUSED, AnyAnomaly, Cause, anomaly_named
+from kafka_chaos.contract.lane.families import ANOMALIES_WITH_CAUSE, RETRY_ANOMALIES, AnyAnomaly, Cause, anomaly_named
 from kafka_chaos.contract.lane.groups import group_of
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.by_statements import Examined
@@ -33,14 +33,14 @@ Causes = Mapping[int | None, PartitionCauses]
 
 def explained(found: Sequence[Finding], view: View, causes: Causes, *, idempotent: bool) -> list[Finding]:
     """The findings of a lane, each that must have a cause with it. `idempotent`: whether its producer is."""
-    cases = {(one.case.producer_id, one.case.seq) for one in found if one.case.anomaly in CAUSED}
+    cases = {(one.case.producer_id, one.case.seq) for one in found if one.case.anomaly in ANOMALIES_WITH_CAUSE}
     sent = {identity: row for row in view.history.produced if (identity := (row.producer_id, row.seq)) in cases}
     duplicates = {(one.case.producer_id, one.case.seq) for one in found if one.case.anomaly == Anomaly.DUPLICATE}
     renewed = _renewed(view, duplicates) if idempotent else {}
     texts = []
     for one in found:
         case = one.case
-        if case.anomaly not in CAUSED or case.producer_id is None or case.seq is None:
+        if case.anomaly not in ANOMALIES_WITH_CAUSE or case.producer_id is None or case.seq is None:
             texts.append(one)
             continue
         identity = (case.producer_id, case.seq)
@@ -56,7 +56,7 @@ def _explanation(case: Case, sent: Produced, view: View, causes: Causes) -> str 
     known = causes.get(sent.partition if case.partition is None else case.partition)
     if known is None:
         return None
-    if case.anomaly in BY_RETRIES:
+    if case.anomaly in RETRY_ANOMALIES:
         return _first(known.retries, sent.invoke_ns, sent.complete_ns, is_retry=True)
     if case.offset is None:
         return _first(known.sends, sent.invoke_ns, sent.invoke_ns)
@@ -169,7 +169,7 @@ def _observed(findings: Findings) -> dict[tuple[str, AnyAnomaly], Observation]:
     observed = {}
     for (lane, anomaly), found in by_anomaly.items():
         causes: dict[str, int] = defaultdict(int)
-        for one in found if anomaly in CAUSED else ():
+        for one in found if anomaly in ANOMALIES_WITH_CAUSE else ():
             causes[(one.cause or "").partition(":")[0]] += one.units
         examples = (one.case._asdict() for one in found[:EXAMPLES])
         shown = tuple({name: value for name, value in example.items() if name != "anomaly"} for example in examples)

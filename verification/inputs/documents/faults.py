@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS, LOCKSTEP, ON_LINKS, REPEAT, faults_of_steps
+from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS, LINK_FAULTS, LOCKSTEP, REPEAT, faults_of_steps
 from kafka_chaos.contract.lane.metadata import SERVER
 from kafka_chaos.contract.ledger import FaultLedger
 
@@ -99,7 +99,7 @@ class FaultRecord:
             return f"requested of {self.target}, but it hit {', '.join(self.resolved)}"
         servers = {name for name in self.shown if SERVER.fullmatch(name)}
         unproven = [name for name in self.resolved if SERVER.fullmatch(name) and name not in servers]
-        if servers and (unproven if self.kind not in ON_LINKS else servers.isdisjoint(self.resolved)):
+        if servers and (unproven if self.kind not in LINK_FAULTS else servers.isdisjoint(self.resolved)):
             return f"proven of {', '.join(sorted(servers))}, requested of {', '.join(self.resolved)}"
         if self.kind == LOCKSTEP:
             return None
