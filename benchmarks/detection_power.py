@@ -133,7 +133,7 @@ def look_for(known: Path, folder: Path, minutes: float, seed: int) -> Row:
                     row["alarms"].append(f"{faults}: {comparison.control.described}")
                 elif comparison.is_shown:
                     row["found"], row["faults"] = str(comparison.affected.verdict), faults
-                elif comparison.affected.violates_otherwise:
+                elif comparison.affected.has_unexplained_violation:
                     row["others"].append(f"{faults}: {comparison.affected.described}")
                 if row["found"] is None:
                     shutil.rmtree(result.path / LOGS_FOLDER, ignore_errors=True)

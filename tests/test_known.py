@@ -7,7 +7,7 @@ import pytest
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import EnvironmentFailure
 from kafka_chaos.contract.engines import Engine
-from kafka_chaos.harness.cli.known_command import KNOWN, compare_sides, known_defects
+from kafka_chaos.harness.cli.known_command import KNOWN_FOLDER, compare_sides, known_defects
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.runner import require_available, run_experiment
@@ -32,7 +32,7 @@ def test_a_defect_that_every_run_has_shown_is_shown_and_named(tmp_path: Path, id
         results.append(run_experiment(experiment, root=tmp_path, engine=Engine.DUCKDB))
         return results[-1]
 
-    shown = compare_sides(KNOWN / f"{id}.yaml", run)
+    shown = compare_sides(KNOWN_FOLDER / f"{id}.yaml", run)
     assert shown.exit_code == 0, shown.lines
     named = {defect for lane in shown.affected.lanes for defect in lane.known_defects}
     if id in IN_MODEL and shown.affected.verdict is Verdict.VIOLATION:

@@ -106,7 +106,7 @@ def _answer_in_named_epoch(stage: Stage, broker: int) -> str:
 
 def _describe_partition(stage: Stage) -> tuple[int | None, tuple[int, ...], list[int]]:
     """The leader, the replicas and the ISR of the partition, as an admin client gets them."""
-    partition = stage.lease.admin.known_partitions(stage.topic)[0]
+    partition = stage.lease.admin.await_partitions(stage.topic)[0]
     return partition.leader, partition.replicas, sorted(partition.isr)
 
 

@@ -22,8 +22,8 @@ from kafka_chaos.harness.cluster.containers.network import LOOPBACK
 
 BROKERS = 3
 """The number of brokers for which memory and ports are checked."""
-LEAST_DISK_BYTES = 3 * 2**30
-LEAST_JAVA = 17
+MIN_DISK_BYTES = 3 * 2**30
+MIN_JAVA = 17
 
 
 def examine(advertise: str | None = None) -> Iterator[Check]:
@@ -40,7 +40,7 @@ def examine(advertise: str | None = None) -> Iterator[Check]:
         yield from check_kernel(image, advertise or LOOPBACK)
         yield check_leftovers()
     yield check_broker_disks()
-    yield check_memory_free()
+    yield check_free_memory()
     yield check_ports()
     yield check_free_space()
 
@@ -59,20 +59,20 @@ def check_spark() -> Check:
 
 
 def check_java() -> Check:
-    """Whether there is Java 17 or later, for Spark and for clients in Java."""
+    """Whether Java 17 or later is installed, for Spark, Java clients and tiered storage."""
     java = shutil.which("java")
     remedy = "for Spark, Java clients and tiered storage: install a JRE 17 or later, first in PATH or as JAVA_HOME"
     if java is None:
         return Check("Java", "note", "no java in PATH", remedy)
     reported = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     match = re.search(r'version "(\d+)[^"]*"', reported.stderr)
-    if match is None or int(match[1]) < LEAST_JAVA:
+    if match is None or int(match[1]) < MIN_JAVA:
         return Check("Java", "note", first_line(reported.stderr) or "java prints no version", remedy)
     return Check("Java", "ok", first_line(reported.stderr))
 
 
 def check_maven(*, needed: bool) -> Check:
-    """Whether there is Maven, which fetches jars once. `needed`: whether the broker image has to be built first."""
+    """Whether Maven, which fetches jars, is installed. `needed`: whether the broker image has to be built first."""
     if shutil.which("mvn"):
         return Check("Maven", "ok", "mvn is in PATH")
     remedy = "to build an image of Kafka, and for Java clients and tiered storage: install Maven 3.6 or later"
@@ -100,11 +100,11 @@ def check_other_images() -> Check:
     others = [number for number in VERSIONS if number != KAFKA_VERSION]
     built = [number for number in others if is_built(number)]
     unbuilt = ", ".join(number for number in others if number not in built)
-    return Check("Other versions", "ok", f"built: {', '.join(built) or 'none'}; can be built: {unbuilt or 'no more'}")
+    return Check("Other versions", "ok", f"built: {', '.join(built) or 'none'}; can be built: {unbuilt or 'none'}")
 
 
 def check_image() -> Check:
-    """Whether the broker image is there, which the first run builds."""
+    """Whether the engine has the broker image; otherwise, the first run builds it."""
     from kafka_chaos.harness.cluster.containers.image import image_tag, is_built
 
     if is_built():
@@ -129,7 +129,7 @@ def check_leftovers() -> Check:
     return Check("Leftovers", "ok", "none")
 
 
-def check_memory_free() -> Check:
+def check_free_memory() -> Check:
     """Whether there is memory for three brokers and the harness."""
     from kafka_chaos.harness.cluster.containers.engine import available_memory, check_memory
 
@@ -157,8 +157,8 @@ def check_free_space() -> Check:
     """Whether there is space for run directories."""
     free = shutil.disk_usage(Path.cwd()).free
     reported = f"{free / 2**30:.1f} GiB free in {Path.cwd()}"
-    if free < LEAST_DISK_BYTES:
-        return Check("Disk", "missing", reported, f"make {LEAST_DISK_BYTES // 2**30} GiB free, or work elsewhere")
+    if free < MIN_DISK_BYTES:
+        return Check("Disk", "missing", reported, f"make {MIN_DISK_BYTES // 2**30} GiB free, or work elsewhere")
     return Check("Disk", "ok", reported)
 
 

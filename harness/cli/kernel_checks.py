@@ -27,7 +27,7 @@ while (my $client = $listener->accept) {{ print $client "{_GREETING.decode()}"; 
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check: what was `found`, and a `remedy`. `state`: ok, missing, or note (runs work anyway)."""
+    """What one check `found`, and a `remedy`. `state`: ok, missing, or note (most runs work without it)."""
 
     name: str
     state: str
@@ -41,7 +41,7 @@ def check_kernel(image: Check, host: str) -> Iterator[Check]:
     `host`: where published ports are reached.
     """
     if image.state != "ok":
-        remedy = "run `kafka-chaos prepare`, then this again"
+        remedy = "run `kafka-chaos prepare`, then `kafka-chaos doctor` again"
         yield Check("Kernel features", "note", "not checked: the image is missing", remedy)
         return
     from docker.errors import DockerException
@@ -53,7 +53,7 @@ def check_kernel(image: Check, host: str) -> Iterator[Check]:
 
 
 def check_broker_disks() -> Check:
-    """Whether storage faults can have the loop-mounted disks that they need: a disk is made, broken and removed."""
+    """Whether loop-mounted disks, which storage faults need, work here: a disk is made, broken and removed."""
     from kafka_chaos.faults.storage.devices.disk import lost_in_trial
     from kafka_chaos.faults.storage.disks import why_no_disks
     from kafka_chaos.harness.cluster.containers.labels import run_labels
@@ -121,7 +121,7 @@ def _optional_check(name: str, reason: str | None, success: str, needed_by: str)
 
 
 def _probe_port(host: str, port: int) -> Check:
-    """Whether a container's published port leads to it. With an engine elsewhere, a port of 127.0.0.1 does not."""
+    """Whether a container's published port leads to it. If the engine is elsewhere, no port of 127.0.0.1 does."""
 
     def greeted() -> bool:
         try:
@@ -134,7 +134,7 @@ def _probe_port(host: str, port: int) -> Check:
     try:
         wait_until(greeted, "a container to answer", timeout=5)
     except ClusterFailure:
-        remedy = f"say by {ADVERTISE} at which host the engine's machine is reached, or run kafka-chaos there"
+        remedy = f"set {ADVERTISE} to the host by which the engine's machine is reached, or run kafka-chaos there"
         return Check(name, "missing", f"{host}:{port} does not lead to the container that publishes it", remedy)
     return Check(name, "ok", f"a port on {host} leads to a container")
 
@@ -155,7 +155,7 @@ def _probe_freezer(container: Container) -> Check:
 
 
 def probe_packets(execute: Callable[..., tuple[int, str]]) -> Check:
-    """Whether the packet filter works, which partitions need. `execute` runs a command in a container."""
+    """Whether the packet filter, which network partitions need, works. `execute` runs a command in a container."""
     commands = [
         ("iptables", "-w", "-N", "KC-doctor"),
         ("iptables", "-w", "-A", "KC-doctor", "-p", "tcp", "--dport", "9092", "-j", "DROP"),
@@ -164,6 +164,6 @@ def probe_packets(execute: Callable[..., tuple[int, str]]) -> Check:
     for command in commands:
         code, output = execute(*command)
         if code != 0:
-            remedy = "load the kernel's modules ip_tables, iptable_filter and ipt_REJECT: partitions need them"
+            remedy = "load the kernel's modules ip_tables, iptable_filter and ipt_REJECT: network partitions need them"
             return Check("Packet filter", "missing", f"iptables: {first_line(output)}", remedy)
     return Check("Packet filter", "ok", "iptables takes DROP and REJECT rules in a container")

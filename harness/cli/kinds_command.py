@@ -54,7 +54,7 @@ def described_kinds() -> list[dict[str, Any]]:
 def clients_command(as_json: bool) -> None:
     """List the kinds of clients: their usual versions, what they can do, and what this machine lacks for each.
 
-    A lane's key `client` takes NAME or NAME VERSION; `prepare --client NAME:VERSION` fetches a client ahead.
+    A lane's key `client` takes NAME or NAME VERSION; `prepare --client NAME:VERSION` fetches a client before any run.
     """
     from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ChosenClient
 

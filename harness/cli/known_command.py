@@ -1,8 +1,9 @@
 """`kafka-chaos known`: the known defects of brokers and clients, and the experiment of each with its control.
 
 Each file of `experiments/known/` has an affected side and a control; its key `defect`, the head, says what breaks. A
-side shows the defect by one of the head's anomalies, by a longer gap than the head's, or by a verdict that is unknown
-for the head's reason. The defect is shown if the affected side shows it, and the control conforms without showing it.
+side shows the defect by one of the head's `anomalies`, by a time without acknowledgements longer than `gap`, or by a
+verdict that is unknown for the `reason`. The defect is shown if the affected side shows it, and the control conforms
+without showing it.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ if TYPE_CHECKING:
     from kafka_chaos.harness.run.run import RunResult
     from kafka_chaos.verification import LaneVerdict
 
-KNOWN = Path(__file__).resolve().parents[2] / "experiments" / "known"
-_WIDTH = 120
+KNOWN_FOLDER = Path(__file__).resolve().parents[2] / "experiments" / "known"
+_MAX_WIDTH = 120
 
 
 @dataclass(frozen=True)
 class Side:
     """One side of a defect, affected or control: its lanes, and the software that they ran on.
 
-    `head`: the key `defect` of the experiment. `gap`: the most seconds without an acknowledgement in one of its lanes.
+    `head`: the key `defect` of the experiment. `gap`: the most seconds that a lane was without acknowledgements.
     """
 
     name: str
@@ -73,7 +74,7 @@ class Side:
         return any(name in self.counts() for name in self.head.anomalies) or too_long or self.unknown_for_reason
 
     @property
-    def violates_otherwise(self) -> bool:
+    def has_unexplained_violation(self) -> bool:
         """Whether the side's verdict is a violation that the defect does not explain."""
         unrelated = self.counts(forbidden=True).keys() - set(self.head.anomalies)
         return self.verdict == Verdict.VIOLATION and (not self.shows_defect or bool(unrelated))
@@ -84,8 +85,8 @@ class Side:
         words = [str(self.verdict)]
         if anomalies := ", ".join(f"{name} {count:,}" for name, count in self.counts().items()):
             words.append(anomalies)
-        if named := ", ".join(dict.fromkeys(defect for lane in self.lanes for defect in lane.known_defects)):
-            words.append(f"named: {named}")
+        if defects := ", ".join(dict.fromkeys(defect for lane in self.lanes for defect in lane.known_defects)):
+            words.append(f"named: {defects}")
         if self.head.gap is not None:
             words.append(f"nothing acknowledged for {self.gap:.1f} s")
         if self.unknown_for_reason:
@@ -112,19 +113,19 @@ class Comparison:
     @property
     def exit_code(self) -> ExitCode:
         """0: shown on the affected side alone; 1: a violation that the defect does not explain; 2: neither."""
-        if self.affected.violates_otherwise or self.control.verdict == Verdict.VIOLATION:
+        if self.affected.has_unexplained_violation or self.control.verdict == Verdict.VIOLATION:
             return ExitCode.VIOLATION
         return ExitCode.CONFORMS if self.is_shown else ExitCode.UNKNOWN
 
     @property
     def lines(self) -> list[str]:
         """Three lines: one for each side, and whether the defect was shown."""
-        why = ", and does not explain a violation" if self.exit_code == ExitCode.VIOLATION else ""
+        why = ", and a violation has another cause" if self.exit_code == ExitCode.VIOLATION else ""
         result = f"{self.defect} is {'shown' if self.exit_code == ExitCode.CONFORMS else 'not shown'}{why}"
         return [self.affected.described, self.control.described, result]
 
 
-def known_defects(folder: Path = KNOWN) -> dict[str, tuple[Path, DefectSpec]]:
+def known_defects(folder: Path = KNOWN_FOLDER) -> dict[str, tuple[Path, DefectSpec]]:
     """The files and heads of the known defects by id. Raises `UsageFailure` for a file that is refused."""
     from kafka_chaos.harness.experiment.file import load_experiment
 
@@ -140,7 +141,7 @@ def known_defects(folder: Path = KNOWN) -> dict[str, tuple[Path, DefectSpec]]:
 def compare_sides(path: Path, run: Callable[[Experiment], RunResult]) -> Comparison:
     """Run the experiment of a defect, and compare its sides.
 
-    If the head names the control's cluster, the control is a second run; else it is the other lanes of the run.
+    If the head names the control's cluster, the control is a second run. Else lanes of the first run are the control.
     """
     from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
 
@@ -177,7 +178,7 @@ def compare_sides(path: Path, run: Callable[[Experiment], RunResult]) -> Compari
 def known_command(ids: tuple[str, ...], out: Path, as_json: bool, engine: str) -> None:
     """List known defects of brokers and clients, or run the experiment of each ID and its control.
 
-    If the affected side and the control differ in the client, they are lanes of one run; if in the broker, two runs.
+    If the affected side and the control have different clients, they are lanes of one run; otherwise, two runs.
 
     Exit code: 0 shown on the affected side and not on the control side, which conforms; 1 a violation on the control
     side, or a violation that the defect does not explain; 2 not shown, or a control without a verdict. With several
@@ -221,7 +222,7 @@ def _print_table(defects: Mapping[str, tuple[Path, DefectSpec]], as_json: bool) 
     for id, (_, head) in defects.items():
         shown = f"{head.shown} of {head.runs}" if head.shown else "tried"
         table.add_row(id, head.title, f"{head.affected} → {head.mended}", f"{head.minutes:g}", shown)
-    terminal.print(table, width=min(terminal.width, _WIDTH), markup=False)
+    terminal.print(table, width=min(terminal.width, _MAX_WIDTH), markup=False)
     for id, (_, head) in defects.items():
         if head.tried is not None:
-            terminal.print(f"{id}, tried: {head.tried}", width=min(terminal.width, _WIDTH), markup=False)
+            terminal.print(f"{id}, tried: {head.tried}", width=min(terminal.width, _MAX_WIDTH), markup=False)

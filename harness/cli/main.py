@@ -155,7 +155,7 @@ def image_command(kafka_version: str | None) -> None:
 
 
 def main() -> None:
-    """Entry point. An error ends with one line and its exit code; SIGTERM is handled like Ctrl-C."""
+    """Entry point. An error prints one line and decides the exit code; SIGTERM is handled like Ctrl-C."""
     end_on_signals()
     run_and_exit(_invoke)
 
@@ -181,13 +181,13 @@ def _invoke() -> int:
 
 
 def _has_started_containers() -> bool:
-    """Whether this process has started anything. Imports nothing, since most commands start nothing."""
+    """Whether this process has started containers. Imports nothing, since most commands start none."""
     labels = sys.modules.get("kafka_chaos.harness.cluster.containers.labels")
     return labels is not None and bool(labels.STARTED_RUNS)
 
 
 def _comes_from_docker(error: Exception) -> bool:
-    """Whether the engine refused a request, or did not answer. Imports nothing, since most commands need no engine."""
+    """Whether the Docker engine refused a request or did not answer. Imports nothing: most commands need no engine."""
     kinds = (("docker.errors", "DockerException"), ("requests.exceptions", "RequestException"))
     return isinstance(error, tuple(getattr(sys.modules[name], kind) for name, kind in kinds if name in sys.modules))
 

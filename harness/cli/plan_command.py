@@ -1,4 +1,4 @@
-"""`kafka-chaos plan`: what a run would do, as far as that is known before it starts, and what it may show."""
+"""`kafka-chaos plan`: prints, before a run, what the run would do, and which anomalies the model permits in it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 def plan_command(experiment: Path, seed: int | None, as_json: bool) -> None:
     """Print what a run of EXPERIMENT would do, and start nothing.
 
-    The plan has every fault of the schedule, also drawn ones, with how many brokers it may hit and what the model
-    expects of it. It has the predictions of all lanes, how long the load takes, and the disk space that the run may
-    need. Roles such as leader(LANE) are resolved only when their fault begins.
+    The plan has every fault of the schedule, even if it was drawn at random, with the number of brokers that the fault
+    may hit, and what the model expects of it. The plan also has the predictions of all lanes, the duration of the load,
+    and the disk space that the run may need. Roles such as leader(LANE) are resolved only when their fault begins.
     """
     from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.report.listeners.waiting import Waiting
@@ -177,7 +177,7 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
     for lane in phase["lanes"]:
         if lane["known_defects"]:
             listed = ", ".join(f"{name} ({' or '.join(ids)})" for name, ids in lane["known_defects"].items())
-            terminal.print(f"  {lane['lane']}: forbidden, yet known defects can cause it: {listed}", highlight=False)
+            terminal.print(f"  {lane['lane']}: forbidden, yet known defects can cause: {listed}", highlight=False)
         for why in dict.fromkeys(lane["not_judged"].values()):
             names = ", ".join(name for name, reason in lane["not_judged"].items() if reason == why)
             terminal.print(f"  {lane['lane']}: not judged, since {why}: {names}", highlight=False)

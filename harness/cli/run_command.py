@@ -134,9 +134,9 @@ def run_command(
 @ENGINE
 @click.pass_context
 def demo_command(context: click.Context, /, kraft: bool, engine: str) -> None:
-    """Run this package's demo below runs/: what acks=0, 1 and all are worth. Needs no file and no Java.
+    """Run the demo, which shows what acks=0, 1 and all are worth. Needs no file and no Java, and writes to runs/.
 
-    A leader is frozen and killed under load, and a loss is made certain. Exit code: as for `kafka-chaos run`.
+    A leader is frozen and killed under load, so that records are lost for certain. Exit code: as for `kafka-chaos run`.
     """
     experiment = PACKAGE / "experiments" / ("kraft.yaml" if kraft else "demo.yaml")
     context.invoke(run_command, experiment=experiment, engine=engine)

@@ -62,7 +62,7 @@ def read_run(path: Path) -> RunOnDisk:
 
 
 def runs_below(root: Path) -> list[RunOnDisk]:
-    """The run directories in `root`, the latest first, as run ids begin with the time; unreadable ones are left out."""
+    """The readable run directories in `root`, the latest first: their names begin with the time."""
     folders = sorted(root.iterdir(), reverse=True) if root.is_dir() else []
     runs = []
     for path in folders:

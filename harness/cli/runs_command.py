@@ -11,9 +11,9 @@ from kafka_chaos.contract.command.command_line import console, plain_table
 from kafka_chaos.contract.run_directory import REPORT_FILE
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-UNKNOWN = "–"
-"""The text in a table for a number or findings that are not known."""
-_STYLES = {"conforms": "green", "violation": "bold red", "unknown": "yellow"}
+_NO_VALUE = "–"
+"""Stands in a table for a number that the run directory lacks, and for the findings of an unverified run."""
+_VERDICT_STYLES = {"conforms": "green", "violation": "bold red", "unknown": "yellow"}
 
 
 @click.group("runs")
@@ -41,8 +41,8 @@ def list_command(root: Path, as_json: bool) -> None:
     table = plain_table("run", "started", "verdict", "lanes", "found", wrapped="found")
     for run in runs:
         totals = sum((Counter(run.counts(lane)) for lane in run.lanes), Counter[str]())
-        found = ", ".join(f"{anomaly} {count:,}" for anomaly, count in totals.items()) or _none_found(run.verdict)
-        verdict = Text(run.verdict, style=_STYLES.get(run.verdict, ""))
+        found = ", ".join(f"{anomaly} {count:,}" for anomaly, count in totals.items()) or _no_findings_text(run.verdict)
+        verdict = Text(run.verdict, style=_VERDICT_STYLES.get(run.verdict, ""))
         table.add_row(run.name, run.started, verdict, str(len(run.lanes)), found)
     console().print(table)
 
@@ -69,9 +69,9 @@ def show_command(run_dir: Path, as_json: bool) -> None:
         anomalies = judged.get("anomalies", {})
         findings = [f"{name} {entry['count']:,} ({entry['status']})" for name, entry in anomalies.items()]
         verdict = str(judged.get("verdict", UNVERIFIED))
-        numbers = [f"{judged[key]:,}" if key in judged else UNKNOWN for key in record_counts]
-        cells = (*numbers, "\n".join(findings) or _none_found(verdict))
-        table.add_row(lane, *cells, Text(verdict, style=_STYLES.get(verdict, "")))
+        numbers = [f"{judged[key]:,}" if key in judged else _NO_VALUE for key in record_counts]
+        cells = (*numbers, "\n".join(findings) or _no_findings_text(verdict))
+        table.add_row(lane, *cells, Text(verdict, style=_VERDICT_STYLES.get(verdict, "")))
     terminal = console()
     terminal.print(table)
     for lane in run.lanes:
@@ -83,6 +83,6 @@ def show_command(run_dir: Path, as_json: bool) -> None:
         terminal.print(f"verify it: kafka-chaos verify {run.path}", highlight=False)
 
 
-def _none_found(verdict: str) -> str:
-    """The text for a run or a lane without findings: unless it has a verdict (of `_STYLES`), nobody knows of any."""
-    return "nothing" if verdict in _STYLES else UNKNOWN
+def _no_findings_text(verdict: str) -> str:
+    """The text for a run or lane without findings: `nothing` after a verification, a dash before it."""
+    return "nothing" if verdict in _VERDICT_STYLES else _NO_VALUE

@@ -51,30 +51,30 @@ def trace_command(
         if (refusal := why_no_api(api)) is not None:
             raise UsageFailure(f"--api: {refusal}")
     selected = [
-        traced
-        for traced in read_trace(run_dir)
-        if (not apis or traced.api in apis)
-        and (not nodes or traced.node in nodes or traced.sender in nodes)
-        and (about is None or about in _subjects(traced))
-        and (since is None or traced.asked >= since)
-        and (until is None or traced.asked <= until)
-        and (not faults or traced.fault is not None)
+        request
+        for request in read_trace(run_dir)
+        if (not apis or request.api in apis)
+        and (not nodes or request.node in nodes or request.sender in nodes)
+        and (about is None or about in _subjects(request))
+        and (since is None or request.asked >= since)
+        and (until is None or request.asked <= until)
+        and (not faults or request.fault is not None)
     ]
     shown = selected[:limit] if limit else selected
     if as_json:
-        for traced in shown:
-            click.echo(json.dumps(asdict(traced)))
+        for request in shown:
+            click.echo(json.dumps(asdict(request)))
     else:
         _print(shown)
     if len(shown) < len(selected):
-        click.echo(f"{len(selected) - len(shown):,} more: choose with the options, or use --limit 0", err=True)
+        click.echo(f"{len(selected) - len(shown):,} more: select fewer with the options, or use --limit 0", err=True)
 
 
-def _subjects(traced: TracedRequest) -> Iterator[str]:
+def _subjects(request: TracedRequest) -> Iterator[str]:
     """What --about may name: the transactional ids, group, topics and partitions of a request."""
-    yield from traced.transactional_ids
-    yield str(traced.detail.get("group_id", ""))
-    for topic, partition in traced.partitions:
+    yield from request.transactional_ids
+    yield str(request.detail.get("group_id", ""))
+    for topic, partition in request.partitions:
         yield topic
         yield f"{topic}-{partition}"
 
@@ -84,17 +84,17 @@ def _print(shown: Sequence[TracedRequest]) -> None:
 
     headings = ("time", "from", "to", "request", "about", "id", "answered after", "", "")
     table = plain_table(*headings, right=("id",), wrapped="about")
-    for traced in shown:
-        took = "never" if traced.answered is None else f"{(traced.answered - traced.asked) * 1000:,.1f} ms"
+    for request in shown:
+        took = "never" if request.answered is None else f"{(request.answered - request.asked) * 1000:,.1f} ms"
         table.add_row(
-            f"{traced.asked:.3f} s",
-            traced.sender,
-            f"{traced.node}:{traced.port}",
-            f"{traced.api} v{traced.version}",
-            traced.about,
-            str(traced.correlation_id),
+            f"{request.asked:.3f} s",
+            request.sender,
+            f"{request.node}:{request.port}",
+            f"{request.api} v{request.version}",
+            request.about,
+            str(request.correlation_id),
             took,
-            Text(", ".join(f"error {code}" for code in traced.errors), "red"),
-            Text(traced.fault.described if traced.fault else "", "bold yellow"),
+            Text(", ".join(f"error {code}" for code in request.errors), "red"),
+            Text(request.fault.described if request.fault else "", "bold yellow"),
         )
     console().print(table)

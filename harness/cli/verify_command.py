@@ -15,7 +15,7 @@ from kafka_chaos.verification.inputs.storage import is_remote
 def _recover_and_verify(**options: Any) -> None:
     require_known(options["accept_known"], "--accept-known")
     for folder in options["run_dirs"]:
-        # Runs write to local disks only: a remote directory is no run that died.
+        # Runs write only to local disks, so no crash leaves incomplete histories in a remote directory.
         rows = 0 if is_remote(folder) else recover(Path(folder))
         if rows:
             click.echo(f"{folder}: its harness died; {rows} records that may have been sent count as info", err=True)

@@ -1,7 +1,7 @@
 """Fetches client libraries with the package managers of their languages, once, into a folder for each version.
 
-Guarantee: a folder is complete or not there. If the registry lacks a version, a `UsageFailure` is raised; if a program
-is missing or the registry does not answer, an `EnvironmentFailure`; if an adapter does not compile, a `BuildFailure`.
+Guarantee: a folder is complete, or does not exist. Raises `UsageFailure` if the registry lacks a version,
+`EnvironmentFailure` if a program is missing or no registry answers, `BuildFailure` if an adapter does not compile.
 """
 
 import hashlib
@@ -21,27 +21,27 @@ from kafka_chaos.contract.lane.share import SHARE_GROUPS_SINCE
 
 ADAPTERS = Path(__file__).parent / "adapters"
 _NO_SUCH_VERSION = re.compile(
-    r"Could not find a version that satisfies .*\(from versions: (?P<known>(?!none).*)\)"
+    r"Could not find a version that satisfies .*\(from versions: (?P<versions>(?!none).*)\)"
     r"|Could not find artifact|ETARGET|unknown revision|No match(?:ing version|  *found for version)"
 )
-"""What pip says if a version does not exist, with the `known` versions, if any; then what Maven, npm and Go say."""
-_OUTPUT_CHARACTERS, _NEWEST_VERSIONS = 2_000, 3  # The most that a message quotes: characters of an output, versions.
+"""What pip says if a version does not exist, with the existing `versions`, if any; then what Maven, npm and Go say."""
+_MAX_QUOTED_CHARACTERS, _MAX_QUOTED_VERSIONS = 2_000, 3  # in messages: of a program's output, of a registry's list
 _ANSWER_TIMEOUT_S = 45  # For a registry's answer: Maven itself takes some 20 s.
 _MANAGERS = package_toml(__package__, "managers.toml")
 _PACKAGE_OF: Mapping[str, str] = _MANAGERS.pop("programs")
 """What to install for each program."""
-_OUTSIDE_PATH = {"go": "/usr/local/go/bin"}
-"""The folder that each program's installer uses, which may not be in PATH."""
+_INSTALL_FOLDERS = {"go": "/usr/local/go/bin"}
+"""By program, the folder to which its installer writes, and which may not be in PATH."""
 _SHARE_SOURCE = "Sharer.java"
 """The source file of the Java adapter that compiles only with a library that has share consumers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manager:
-    """The package manager of a language: commands in managers.toml, whose words in braces `filled` replaces.
+    """The package manager of a language: commands in managers.toml, whose words in braces `fill_placeholders` replaces.
 
-    `asks` asks the registry for a version of a package. `fetches` fill a folder with it, and `builds` compiles the
-    adapter there (but `compile_java` compiles a Java adapter). `starts` starts the client; it is empty for Python's
+    `asks` asks the registry for a version of a package. `fetches` fill a folder with the package, and `builds` compiles
+    the adapter there (but `compile_java` compiles a Java adapter). `starts` starts the client; it is empty for Python's
     libraries, which `python_client.py` drives. `needs`: the programs that these commands need.
     """
 
@@ -55,13 +55,13 @@ class Manager:
 MANAGERS = {name: Manager(**commands) for name, commands in _MANAGERS.items()}
 
 
-def filled(
+def fill_placeholders(
     command: Sequence[str], package: str = "", version: str = "0", folder: Path = Path(), name: str = ""
 ) -> list[str]:
     """A command of a `Manager`, with `{python}` replaced by this interpreter, and other words by these arguments.
 
     `{release}` becomes the version as pip takes it: 2.3 means the newest 2.3.x. `{tags}` becomes build tags of Go for
-    this minor version and all before it, such as `v1_22`. A command that needs no version may be filled without one.
+    this minor version and all before it, such as `v1_22`. A command without `{version}` needs none.
     """
     major, minor = (int(part) for part in [*version.split("."), "0"][:2])
     words = {"package": package, "version": version, "folder": folder, "name": name, "python": sys.executable}
@@ -103,9 +103,9 @@ def fetch(manager: Manager, package: str, version: str, folder: Path) -> None:
         program_path(program)
     subject = f"{package.rpartition(':')[2]} {version}"  # Maven's packages are GROUP:ARTIFACT.
     for command in manager.fetches:
-        _call(filled(command, package, version, folder), subject=subject, folder=folder)
+        _call(fill_placeholders(command, package, version, folder), subject=subject, folder=folder)
     if manager.builds:
-        _call(filled(manager.builds, package, version), subject=str(folder), folder=folder, is_build=True)
+        _call(fill_placeholders(manager.builds, package, version), subject=str(folder), folder=folder, is_build=True)
     elif sources := [*folder.glob("*.java")]:
         has_shares = release(version) >= release(SHARE_GROUPS_SINCE)
         compiled = [path for path in sources if has_shares or path.name != _SHARE_SOURCE]
@@ -147,7 +147,7 @@ def _output_of_failure(
         return None
     output = (done.stdout + done.stderr).strip() or f"exit code {done.returncode}"
     if missing := _NO_SUCH_VERSION.search(output):
-        newest = (missing["known"] or "").split(", ")[-_NEWEST_VERSIONS:]
+        newest = (missing["versions"] or "").split(", ")[-_MAX_QUOTED_VERSIONS:]
         hint = f"; the newest are {', '.join(newest)}" if any(newest) else ""
         raise UsageFailure(f"{subject}: there is no such version{hint}")
     return output
@@ -155,7 +155,7 @@ def _output_of_failure(
 
 def program_path(program: str) -> str:
     """The path of a program; raises `EnvironmentFailure` with what to install."""
-    path = shutil.which(program) or shutil.which(program, path=_OUTSIDE_PATH.get(program, ""))
+    path = shutil.which(program) or shutil.which(program, path=_INSTALL_FOLDERS.get(program, ""))
     if path is None:
         package = _PACKAGE_OF.get(program, "it, or name it with its path")
         raise EnvironmentFailure(f"{program} is missing: install {package}")
@@ -163,9 +163,9 @@ def program_path(program: str) -> str:
 
 
 def _call(command: Sequence[str], *, subject: str, folder: Path | None = None, is_build: bool = False) -> None:
-    """Run a command that fetches, or compiles (`is_build`); if it fails, raise an error that ends with its output."""
+    """Run a command that fetches, or compiles (`is_build`); if that fails, raise an error that ends with the output."""
     if (output := _output_of_failure(command, subject, folder)) is not None:
-        end = output[-_OUTPUT_CHARACTERS:]
+        end = output[-_MAX_QUOTED_CHARACTERS:]
         if is_build:
             raise BuildFailure(f"{subject} does not compile:\n{end}")
         raise EnvironmentFailure(f"{subject} could not be fetched: {command[0]} said:\n{end}")

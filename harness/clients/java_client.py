@@ -78,7 +78,7 @@ def _login(configs: Mapping[str, str]) -> dict[str, str]:
 
 
 def _pem(configs: Mapping[str, str], key: str) -> str:
-    """The PEM text of a key such as `ssl.ca`, in `.pem` or in the file `.location`; empty if there is neither."""
+    """The PEM text of a `key` such as `ssl.ca`: from `KEY.pem`, or from the file `KEY.location`; else empty."""
     if f"{key}.pem" in configs:
         return configs[f"{key}.pem"]
     path = configs.get(f"{key}.location")

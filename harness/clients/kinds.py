@@ -31,19 +31,19 @@ ROLES: Mapping[str, str] = {"transactional": TRANSACTIONAL, "group": MEMBER, "lo
 """For each of these keys of a lane: the role that the lane's client needs if the lane has the key."""
 
 Say = Callable[[str], None]  # tells the user what happens
-Secured = Callable[[Mapping[str, str]], Mapping[str, str]]  # from librdkafka's keys to a client's own keys
-_SECURED: Mapping[str, Secured] = {"librdkafka": dict, "java": java_client_configs}
+KeyTranslation = Callable[[Mapping[str, str]], Mapping[str, str]]  # from librdkafka's keys to a client's own
+_KEY_TRANSLATIONS: Mapping[str, KeyTranslation] = {"librdkafka": dict, "java": java_client_configs}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientKind:
-    """A client library, as clients.toml describes it. `version`: is used if an experiment names none.
+    """A client library, as clients.toml describes it. `version`: the default if an experiment names none.
 
     `manager` fetches the `package`. `sources`: the source files of its adapter, a program that speaks the client
-    protocol. `roles`: what it can be. `idempotent_in_flight`: the numbers of requests in flight that its idempotent
-    producer can have. `group_settings`: by key of a lane's `group`, the values that its members can have.
+    protocol. `roles`: what it can be. `idempotent_in_flight`: the numbers of requests in flight that it allows with
+    idempotence. `group_settings`: by key of a lane's `group`, the values that its members can have.
     `assigned_by_brokers_since`: the first version whose members can have the protocol `consumer` (KIP-848).
-    `has_configs`: whether it takes configs by name; `separator` joins the words of a name. `secured`: translates
+    `has_configs`: whether it takes configs by name; `separator` joins the words of a name. `translate_keys`: translates
     librdkafka's keys for a secured listener; None if the client can't connect to such a listener. `timeouts`: its usual
     time-outs, as fields of `Timings` (contract/lane/recovery.py).
     """
@@ -59,7 +59,7 @@ class ClientKind:
     assigned_by_brokers_since: list[int] | None = None
     has_configs: bool = True
     separator: str = "."
-    secured: Secured | None = None
+    translate_keys: KeyTranslation | None = None
     timeouts: Mapping[str, int] = field(default_factory=dict)
 
     def install_hints(self) -> list[str]:
@@ -74,9 +74,9 @@ class ClientKind:
 
 
 def _kind(name: str, manager: str, further_roles: Sequence[str] = (), secured: str = "", **keys: Any) -> ClientKind:
-    """The `ClientKind` of an entry of clients.toml. `secured`: the client whose keys for secured listeners it takes."""
-    roles = (*_COMMON_ROLES, *further_roles)
-    return ClientKind(name=name, manager=fetching.MANAGERS[manager], roles=roles, secured=_SECURED.get(secured), **keys)
+    """The `ClientKind` of an entry of clients.toml. `secured`: the client whose security keys it has."""
+    keys |= {"roles": (*_COMMON_ROLES, *further_roles), "translate_keys": _KEY_TRANSLATIONS.get(secured)}
+    return ClientKind(name=name, manager=fetching.MANAGERS[manager], **keys)
 
 
 KINDS = {name: _kind(name, **entry) for name, entry in package_toml(__package__, "clients.toml").items()}
@@ -104,7 +104,7 @@ class ChosenClient:
         """
         if self.version == self.kind.version or self.folder.is_dir():
             return ""
-        question = fetching.filled(self.kind.manager.asks, self.kind.package, self.version)
+        question = fetching.fill_placeholders(self.kind.manager.asks, self.kind.package, self.version)
         return fetching.why_unanswered(str(self), question)
 
     def fetch(self, say: Say = lambda _: None) -> Path:
@@ -119,7 +119,7 @@ class ChosenClient:
     def command(self) -> list[str]:
         """The command that starts the client. Fetches the client if it is not there."""
         if starts := self.kind.manager.starts:
-            program, *words = fetching.filled(starts, folder=self.fetch(), name=self.kind.name)
+            program, *words = fetching.fill_placeholders(starts, folder=self.fetch(), name=self.kind.name)
             return [fetching.program_path(program), *words]
         return command_of(_PYTHON_CLIENT, self.kind.name, packages=self._packages)
 
@@ -139,10 +139,10 @@ class OwnClient:
 
     command: Sequence[str]
     version: str = ""
-    kind: ClassVar[ClientKind] = ClientKind(name=OWN, version="", manager=fetching.Manager(), secured=dict)
+    kind: ClassVar[ClientKind] = ClientKind(name=OWN, version="", manager=fetching.Manager(), translate_keys=dict)
 
     def __str__(self) -> str:
-        return f"of the command {self.command[0]}"
+        return self.command[0]
 
     packages: ClassVar[None] = None  # as in `ChosenClient`: this is not librdkafka
 
@@ -177,7 +177,7 @@ def parse_client(text: str | Sequence[str]) -> ChosenClient | OwnClient | None:
     return ChosenClient(kind, parts["version"] or kind.version)
 
 
-def has_kafkas_names(client: str | Sequence[str]) -> bool:
+def has_kafka_config_names(client: str | Sequence[str]) -> bool:
     """Whether the configs of a client have the names that librdkafka and Kafka's own client share."""
     parsed = parse_client(client)
     return parsed is None or parsed.kind.name in (IN_PROCESS, "java")

@@ -94,7 +94,7 @@ class Outcomes:
         self._has_new_outcomes.set()
 
     def tell(self) -> None:
-        """Tell the harness the outcomes that it was not told yet: one event for all successes, one for each error."""
+        """Send the outcomes since the last call: one event for all successes, and one for each different error."""
         with self._telling:
             self._has_new_outcomes.clear()
             done = [self._acknowledged.popleft() for _ in range(len(self._acknowledged))]
@@ -113,7 +113,7 @@ class Outcomes:
             self.tell()
 
     def await_all(self, sent: int) -> None:
-        """Wait until `sent` outcomes were told in all: libraries run their callbacks a moment after a flush."""
+        """Wait until the harness has all `sent` outcomes: libraries run their callbacks a moment after a flush."""
         with self._telling:
             self._telling.wait_for(lambda: self._told_count >= sent)
 
@@ -123,7 +123,7 @@ Records = list[tuple[int, int, int | None, bytes | None, Any]]
 
 
 class Library(ABC):
-    """A client library, and the one producer or consumer of it that this program makes; all calls are from one thread.
+    """A client library, and this program's only producer or consumer, which a single thread calls.
 
     `begin`: the protocol's order of that name, which has the client's settings. `outcomes` and `start_offsets` (by
     partition, where a consumer begins to read) are set before `make_producer` or `make_consumer` is called.
@@ -135,7 +135,7 @@ class Library(ABC):
     fixed: Mapping[str, Any] = {}  # Settings that no order overrides.
     outcomes: Outcomes
     start_offsets: dict[int, int]
-    serve_interval: float | None = None  # Seconds between calls of `serve` while no order comes; None: it needs none.
+    serve_interval: float | None = None  # Seconds between calls of `serve` while no order comes; None: no calls.
 
     def __init__(self, begin: dict[str, Any]) -> None:
         self.library = importlib.import_module(self.module)
@@ -178,10 +178,10 @@ class Library(ABC):
 
     @abstractmethod
     def read(self) -> Records:
-        """The next records. Raises `PositionLost` if the log no longer has the position; the next call starts anew."""
+        """The next records. Raises `PositionLost` if the log lacks the position; the next call begins again."""
 
     def _settings(self, role: str, **further: Any) -> dict[str, Any]:
-        """The settings that all libraries have, by this library's names, and `further` settings of this one alone."""
+        """The settings that every library has, by the names in this library, and this library's `further` settings."""
         begin = self._begin
         settings = {"isolation_level": begin.get("isolation") or "read_uncommitted", "enable_auto_commit": False}
         if role == "producer":
@@ -195,15 +195,15 @@ class Library(ABC):
         return named | further
 
     def _configs(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """These settings, overridden by the `configs` of the order `begin`: keys that the experiment gives."""
+        """The settings, overridden by the experiment's `configs` in `begin`, then by the servers and `fixed`."""
         servers = {f"bootstrap{self.separator}servers": self._begin["bootstrap_servers"]}
         return {**settings, **self._begin["configs"], **servers, **self.fixed}
 
 
 def defect_logger(outcomes: Outcomes) -> logging.Logger:
-    """A logger that tells the lines by which the harness recognises a defect of librdkafka (`defect_watch.py`).
+    """A logger that sends the harness the lines by which it recognises a defect of librdkafka (`defect_watch.py`).
 
-    Outcomes that were learned before such a line are told before the line.
+    Outcomes that the library reported before such a line are sent before the line.
     """
 
     def tell_line(record: logging.LogRecord) -> bool:
@@ -569,7 +569,7 @@ def consume(library: Library, begin: dict[str, Any], orders: Orders) -> None:
             columns = {"partition": partitions, "offset": offsets, "leader_epoch": epochs}
             tell("read", **columns, producer_id=producer_ids, seq=seqs)
         if not records and begin.get("isolation"):
-            # Where the topic has transactions, positions pass markers and aborted records, which no event `read` tells.
+            # Where the topic has transactions, positions pass markers and aborted records, which no `read` event has.
             positions = dict(library.positions())
             moved = [(n, end) for n, end in positions.items() if end is not None and end != told_positions.get(n)]
             if moved:

@@ -76,7 +76,7 @@ class ClusterAdmin:
         self._client = new_client(AdminClient, self._settings)
 
     def by_topic_names(self) -> Self:
-        """A copy of this client that takes every name as a topic's, even if a lane has that name and another topic."""
+        """A copy of this client whose methods take only names of topics, even if a lane is named like a topic."""
         client = copy(self)
         client._topics = {}
         return client
@@ -100,8 +100,8 @@ class ClusterAdmin:
         assigned = [list(replicas) for replicas in replica_assignment]
         texts = {key: config_text(value) for key, value in configs.items()}
         new_topic = NewTopic(name, num_partitions=len(assigned), replica_assignment=assigned, config=texts)
-        problem, exists_code = f"topic {name} could not be created", KafkaError.TOPIC_ALREADY_EXISTS
-        self._answer(problem, self._client.create_topics, new_topic, name, ok_on_retry=exists_code)
+        problem, already_created = f"topic {name} could not be created", KafkaError.TOPIC_ALREADY_EXISTS
+        self._answer(problem, self._client.create_topics, new_topic, name, ok_on_retry=already_created)
 
     def add_partitions(self, topic: str, count: int, *, replica_assignment: Sequence[Sequence[int]]) -> None:
         """Raise a topic's partitions to `count`.
@@ -110,8 +110,8 @@ class ClusterAdmin:
         """
         name = self.topic(topic)
         growth = NewPartitions(name, count, replica_assignment=[list(replicas) for replicas in replica_assignment])
-        problem, exist_code = f"partitions could not be added to topic {name}", KafkaError.INVALID_PARTITIONS
-        self._answer(problem, self._client.create_partitions, growth, name, ok_on_retry=exist_code)
+        problem, already_added = f"partitions could not be added to topic {name}", KafkaError.INVALID_PARTITIONS
+        self._answer(problem, self._client.create_partitions, growth, name, ok_on_retry=already_added)
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Request that topics are deleted; raises `ClusterFailure` for the first that is refused."""
@@ -159,13 +159,13 @@ class ClusterAdmin:
             return {}
         return {number: _state(partition) for number, partition in metadata.topics[name].partitions.items()}
 
-    def known_partitions(self, topic: str, *, timeout: float = 30) -> dict[int, PartitionState]:
+    def await_partitions(self, topic: str, *, timeout: float = 30) -> dict[int, PartitionState]:
         """Wait until a broker knows the topic, and return the topic's partitions; raises `WaitTimeout`."""
         return wait_until(lambda: self.partitions(topic), f"the partitions of {topic} to be known", timeout=timeout)
 
     def partition_numbers(self, topic: str) -> range:
         """Wait until a broker knows the topic, and return the partitions' numbers; raises `WaitTimeout`."""
-        return range(len(self.known_partitions(topic)))
+        return range(len(self.await_partitions(topic)))
 
     def controller(self) -> int | None:
         """The controller's broker id; None while there is none or no broker answers in time."""
@@ -228,7 +228,7 @@ class ClusterAdmin:
     def await_brokers(self, count: int, *, timeout: float = 30) -> None:
         """Wait until the broker that answers knows a controller and `count` brokers.
 
-        A new broker knows neither before the controller has told it; a client that asks too early asks again only late.
+        A new broker knows neither until the controller updates it. A client that asks earlier asks again only late.
         """
         wait_until(
             lambda: len(self.live_brokers()) >= count and self.controller() is not None,
@@ -272,7 +272,7 @@ class ClusterAdmin:
         """
         given_up = False
 
-        # `wait_until` waits for something true: a tuple is, even around None, the answer for a topic that was created.
+        # `wait_until` waits for a true value. A tuple is true even if the answer in it is None, as for a created topic.
         def answer() -> tuple[Any] | None:
             nonlocal given_up
             try:
@@ -288,12 +288,12 @@ class ClusterAdmin:
         return wait_until(answer, "a broker that stays in the metadata", timeout=30, seen=lambda: problem)[0]
 
     def _ask(self, request: _Request, asked: object, *, timeout: float = 30) -> dict[Any, Any]:
-        # confluent-kafka would report an interrupt in this call as a wrong argument. The call sends, and does not wait.
+        # confluent-kafka would report an interrupt in this call as a wrong argument. The call returns at once.
         with signals_held_back():
             return request(asked, request_timeout=timeout)
 
     def topic(self, topic: str) -> str:
-        """The name of this lane's topic; a name that is no lane's is a topic's name, and is returned unchanged."""
+        """The name of a lane's topic. `topic`: the lane's name, or a topic's name, which is returned unchanged."""
         return self._topics.get(topic, topic)
 
     def _metadata(self, topic: str | None = None) -> Any | None:

@@ -33,7 +33,7 @@ JVM_OPTIONS = {
 class NodeBuilder:
     """Describes the nodes and containers of one cluster.
 
-    `addresses`: IP addresses on the network, by host name. `published`: the address of the engine's machine on which
+    `addresses`: IP addresses on the network, by host name. `engine_ip`: the address of the engine's machine, on which
     containers publish ports. `ports`: free ports of that address, enough for all containers. `disks`: by node id, the
     disks of brokers and controllers that have one. `remote_store`: the name of the store's volume, or empty.
     """
@@ -44,14 +44,14 @@ class NodeBuilder:
     labels: Mapping[str, str]
     addresses: Mapping[str, str]
     ports: Iterator[int]
-    published: str
+    engine_ip: str
     disks: Mapping[int, Disk] = field(default_factory=dict)
     remote_store: str = ""
 
     def node(self, role: str, number: int, name: str, started_text: str, *, host_port: int | None = None) -> Node:
-        """A node whose container is still to be set. `started_text`: what its server logs once it serves."""
+        """A node without its container, which the caller adds. `started_text`: what its server logs once it serves."""
         disk = None if role == "zookeeper" else self.disks.get(number)
-        host = self.layout.advertise or self.published
+        host = self.layout.advertise or self.engine_ip
         return Node(name, role, number, self.addresses[name], host_port, started_text, disk, host)
 
     def container(
@@ -74,13 +74,13 @@ class NodeBuilder:
         # Only the server gets these variables: other commands in the container need the true time.
         env = ["env", *(f"{key}={value}" for key, value in CLOCK_ENVIRONMENT.items())] if self.layout.clocks else []
         container.with_command([*env, "/opt/kafka/bin/start-server", server, *JVM_OPTIONS[node.role]])
-        # Properties are in the environment: to copy a file, Docker would mount the file system once more at each start.
+        # Properties come in a variable: to copy a file, Docker would mount the file system again, which takes time.
         for key, value in {"SERVER_PROPERTIES": properties, **(environment or {})}.items():
             container.with_env(key, value)
         is_zookeeper = node.role == "zookeeper"
         if node.host_port is not None:
             port = ZOOKEEPER_PORT if is_zookeeper else CLIENT_PORT
-            container.ports[f"{port}/tcp"] = (self.published, node.host_port)  # type: ignore[assignment]
+            container.ports[f"{port}/tcp"] = (self.engine_ip, node.host_port)  # type: ignore[assignment]
         if node.disk is not None:
             for number, path in enumerate(LOG_DIRECTORIES[: self.layout.log_directories]):
                 container.with_volume_mapping(str(node.disk.folder(number)), path, "rw")

@@ -59,8 +59,7 @@ class Cluster(Members):
     """A cluster that runs as long as its `with` block, or longer if `keep` says so.
 
     `spec`: its layout. `folder`: the folder for the brokers' own disks, by default in the system's temporary directory.
-    `make_mode` makes the object that does what differs between metadata modes; by default, the layout's `metadata_mode`
-    decides which.
+    `make_mode` makes the object that does what differs between metadata modes; by default, `spec` decides.
     """
 
     def __init__(
@@ -95,7 +94,7 @@ class Cluster(Members):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # An interrupt is neither: then nothing is kept.
+        # After an interrupt, which is no `Exception`, nothing is kept.
         failed, succeeded = isinstance(error, Exception), error is None
         self.kept = (failed and self.keep is not Keep.NEVER) or (succeeded and self.keep is Keep.ALWAYS)
         with signals_held_back():
@@ -164,7 +163,7 @@ class Cluster(Members):
     def registered_brokers(self) -> frozenset[int]:
         """The brokers that are registered now, and not fenced; raises `ClusterFailure` if no node answers in time."""
 
-        # `wait_until` waits for something true. A tuple is, even around an empty set, which is an answer, too.
+        # `wait_until` waits for a true value. A tuple is true even if the answer in it is an empty set.
         def answer() -> tuple[frozenset[int]] | None:
             with suppress(ClusterFailure), closing(self.metadata()) as metadata:
                 if (brokers := metadata.brokers()) is not None:
@@ -201,11 +200,11 @@ class Cluster(Members):
         network = networks.create_network(client, self.network, labels)
         names = _node_names(self.spec)
         addresses = dict(zip(names, networks.node_addresses(network, len(names)), strict=True))
-        published = networks.address_of(self.spec.advertise or networks.LOOPBACK)
-        ports = iter(networks.free_ports(len(names), published))
+        engine_ip = networks.address_of(self.spec.advertise or networks.LOOPBACK)
+        ports = iter(networks.free_ports(len(names), engine_ip))
         disks = self._make_disks(labels)
         volume = self._make_remote_store(labels)
-        builder = NodeBuilder(self.spec, self.run_id, self.network, labels, addresses, ports, published, disks, volume)
+        builder = NodeBuilder(self.spec, self.run_id, self.network, labels, addresses, ports, engine_ip, disks, volume)
         self._mode = self._make_mode(builder)
         members = self._mode.make()
         self.brokers, self.zookeepers, self.controllers = members.brokers, members.zookeepers, members.controllers
@@ -290,7 +289,7 @@ class Cluster(Members):
     def _start_and_await(self, node: Node) -> None:
         node.create_and_start()
         if node.disk is not None:
-            # An engine that sees other mounts binds an empty folder of the same name, which no fault would break.
+            # An engine that does not see this process's mounts binds an empty folder, which no fault would break.
             code, device = node.execute("stat", "-c", "%d", properties.LOG_DIRECTORIES[0])
             if code == 0 and int(device) != node.disk.folder(0).stat().st_dev:
                 raise EnvironmentFailure(

@@ -65,7 +65,7 @@ class BreakableCluster(Protocol[N]):
 def named_running_broker(
     cluster: BreakableCluster[Any], ask: Callable[[BrokerClient], int | None], *, timeout: float = 1.0
 ) -> int | None:
-    """Ask each broker, for `timeout` seconds, who is coordinator, or leader; returns the first that runs, or None."""
+    """The first running broker that a broker names in answer to `ask`, or None. `timeout`: seconds for each answer."""
     ids = ask_each(cluster.addresses.values(), ask, timeout=timeout, configs=cluster.client_configs)
     return next((id_ for id_ in ids if id_ is not None and cluster.brokers[id_].is_running()), None)
 

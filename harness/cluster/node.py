@@ -40,7 +40,7 @@ _PIECE = 1 << 20  # bytes
 class Node:
     """A container and the server in it. The server logs `started_text` once it serves.
 
-    `address`: its IPv4 address on the cluster's network. `host_port`: the port for clients, None if they use none.
+    `address`: its IPv4 address on the cluster's network. `host_port`: the port for clients, None if clients use none.
     """
 
     name: str

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.metadata import KRAFT
-from kafka_chaos.harness.cluster.configuration.layout import ADVERTISE, ClusterLayout, advertised, usual_host
+from kafka_chaos.harness.cluster.configuration.layout import ADVERTISE, ClusterLayout, usual_host, valid_host
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import known_version, usual_version
 from kafka_chaos.harness.experiment.values import Spec
@@ -57,8 +57,8 @@ class ClusterSpec(Spec):
     assume: tuple[str, ...] = Field(
         default=(),
         strict=False,
-        description="broker configs that may have any value though the model does not know them: anomalies that depend "
-        "on them are not judged",
+        description="broker configs that may have any value, although the model does not know their effect: "
+        "anomalies that may depend on them are not judged",
     )
     links: bool = Field(
         default=False,
@@ -73,7 +73,7 @@ class ClusterSpec(Spec):
     security: Literal["plaintext", "sasl_ssl", "mtls"] = Field(
         default="plaintext", description="what clients need to connect: nothing, a password, or a certificate"
     )
-    advertise: Annotated[str, AfterValidator(advertised)] | None = Field(
+    advertise: Annotated[str, AfterValidator(valid_host)] | None = Field(
         default=None,
         description="host of the container engine, if that is another machine: ports are published there, and brokers "
         f"advertise it to clients; by default the value of the variable `{ADVERTISE}`",

@@ -14,7 +14,7 @@ from kafka_chaos.harness.experiment.values import Seconds, Spec
 class FaultSpec(Spec):
     """An entry of `schedule`: a fault kind, its target and times in seconds, and the keys that the kind takes.
 
-    With `times` or `stagger`, an entry stands for several faults: `one_by_one` makes them.
+    With `times` or `stagger`, an entry stands for several faults: `single_fault_entries` makes them.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -23,7 +23,7 @@ class FaultSpec(Spec):
     target: str = Field(description="what the fault hits, such as `leader(LANE)` or `broker:1`")
     at: Seconds = Field(description="seconds after the load began")
     duration: Seconds = Field(default=0.0, description="seconds until the fault is healed; 0 heals it at once")
-    times: int = Field(default=1, ge=1, le=1000, exclude=True, description="how often the fault comes (a crash loop)")
+    times: int = Field(default=1, ge=1, le=1000, exclude=True, description="how often the fault happens (a crash loop)")
     every: Seconds = Field(
         default=0.0,
         exclude=True,
@@ -61,11 +61,11 @@ class FaultSpec(Spec):
 
     @property
     def entry_index(self) -> int:
-        """The index of the entry of the file's `schedule` from which `one_by_one` made this single fault."""
+        """The index of the entry of the file's `schedule` from which `single_fault_entries` made this single fault."""
         return self._entry_index
 
     @cached_property
-    def built(self) -> Fault:
+    def built_fault(self) -> Fault:
         """The fault; raises `TargetError`, or `ValueError` of the form `KEY: what was expected`."""
         try:
             kind = fault_kind(self.fault)
@@ -76,7 +76,7 @@ class FaultSpec(Spec):
         return build(kind, target=target, at=self.at, duration=self.duration, keys=keys)
 
 
-def one_by_one(entries: tuple[FaultSpec, ...]) -> tuple[FaultSpec, ...]:
+def single_fault_entries(entries: tuple[FaultSpec, ...]) -> tuple[FaultSpec, ...]:
     """A schedule in which each entry is a single fault.
 
     An entry with `times` is repeated, an entry with `stagger` becomes one entry for each of its brokers.

@@ -20,7 +20,7 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.fault import can_go_together, defaults, fits
 from kafka_chaos.faults.registry import fault_kind
 from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, ROLES, has_kafkas_names, parse_client
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, ROLES, has_kafka_config_names, parse_client
 from kafka_chaos.harness.cluster.containers.versions import cluster_named
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
@@ -198,7 +198,7 @@ class GenerateSpec(Spec):
             lane = lane_of_client(lane, self._choose(rng, capable))
         drawn = rng.choice(self.producer_configs or ({},))
         own = lane.get("producer_configs", {})
-        if not drawn or not isinstance(own, Mapping) or not has_kafkas_names(lane.get("client", IN_PROCESS)):
+        if not drawn or not isinstance(own, Mapping) or not has_kafka_config_names(lane.get("client", IN_PROCESS)):
             return lane
         return {**lane, "producer_configs": {**drawn, **own}}
 

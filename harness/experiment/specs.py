@@ -23,7 +23,7 @@ from kafka_chaos.faults.target import MEMBER
 from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB, ClusterLayout
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.defect_spec import DefectSpec
-from kafka_chaos.harness.experiment.fault_spec import FaultSpec, one_by_one
+from kafka_chaos.harness.experiment.fault_spec import FaultSpec, single_fault_entries
 from kafka_chaos.harness.experiment.known_configs import rebalance_faults
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.experiment.model_faults import lane_faults_of
@@ -80,7 +80,7 @@ class PhaseSpec(Spec):
     phase: Name = Field(description="the phase's name")
     lanes: tuple[LaneSpec, ...] = Field(min_length=1, strict=False, description="topics with their producers")
     workload: WorkloadSpec = Field(default=WorkloadSpec(), description="the load on each lane")
-    schedule: Annotated[tuple[FaultSpec, ...], AfterValidator(one_by_one)] = Field(
+    schedule: Annotated[tuple[FaultSpec, ...], AfterValidator(single_fault_entries)] = Field(
         default=(), strict=False, description="timed faults, or the key `generate`"
     )
     steps: LockstepSpec | None = Field(default=None, description="faults whose steps wait for conditions")
@@ -93,7 +93,7 @@ class PhaseSpec(Spec):
     @cached_property
     def faults(self) -> tuple[Fault, ...]:
         """The timed faults in the order of their start; raises `ValueError` for an entry that is no fault."""
-        return tuple(sorted((entry.built for entry in self.schedule), key=lambda fault: fault.at))
+        return tuple(sorted((entry.built_fault for entry in self.schedule), key=lambda fault: fault.at))
 
     def grown(self) -> Self:
         """The same phase, whose lanes also have the partitions that its faults add."""

@@ -234,7 +234,7 @@ def _refuse_changes(experiment: Experiment, cluster: ClusterAccess) -> None:
         for entry in phase.schedule:
             assert cluster.nodes is not None
             try:
-                require_commands(entry.built, cluster.nodes, cluster.allowed)
+                require_commands(entry.built_fault, cluster.nodes, cluster.allowed)
             except UsageFailure as failure:
                 raise ExperimentError(("phases", number, "schedule", entry.entry_index), str(failure)) from failure
         for index, lane in enumerate(phase.lanes):
@@ -284,7 +284,7 @@ def _check_topics(experiment: Experiment, cluster: ClusterAccess, admin: Cluster
 def _compared_settings(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object, object]]:
     """The settings in which a lane has to equal its topic: key, the lane's value, the topic's value or `_UNTOLD`."""
     try:
-        partitions = admin.known_partitions(lane.lane, timeout=_ANSWER_TIMEOUT)
+        partitions = admin.await_partitions(lane.lane, timeout=_ANSWER_TIMEOUT)
     except WaitTimeout:
         missing = f"the attached cluster has no topic {lane.topic_name}, or this client may not see it"
         raise UsageFailure(missing) from None

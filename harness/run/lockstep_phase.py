@@ -114,7 +114,7 @@ class LockstepRun:
     def _unmet_condition(self) -> str | None:
         """In words, the first partition whose ISR is not full, or which another broker leads; None if there is none."""
         for lane in self.lanes:
-            for number, state in self.admin.known_partitions(lane).items():
+            for number, state in self.admin.await_partitions(lane).items():
                 if set(state.isr) != set(state.replicas):
                     return f"the ISR of {lane}-{number} was {list(state.isr)} of {list(state.replicas)}"
                 if state.leader != self._leader:

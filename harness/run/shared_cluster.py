@@ -69,7 +69,7 @@ class ClusterOfRuns:
     def run(self, experiment: Experiment, *, root: Path, listeners: Sequence[Listener] = ()) -> RunResult:
         """Run an experiment, and delete its topics."""
         layout = experiment.layout
-        if self._cluster is not None and not self._cluster.spec.serves(layout):
+        if self._cluster is not None and not self._cluster.spec.satisfies(layout):
             self._discard()
         if self._cluster is None:
             run_id = f"{self.name}-{secrets.token_hex(4)}"

@@ -74,9 +74,9 @@ class LoadSettings:
         client = parse_client(lane.client)
         if client is None or not self.client_configs:
             return self.client_configs
-        if client.kind.secured is None:
+        if client.kind.translate_keys is None:
             raise UsageFailure(f"lane {lane.lane}: {client} can't connect to a secured listener here")
-        return client.kind.secured(self.client_configs)
+        return client.kind.translate_keys(self.client_configs)
 
     def process_starter(
         self,

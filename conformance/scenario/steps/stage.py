@@ -117,7 +117,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
                 self.expect("The controller accepts the reassignment", refused.get(partition, NONE), NONE)
                 if elect:
                     wait_until(
-                        lambda: self.lease.admin.known_partitions(self.topic)[0].replicas == order,
+                        lambda: self.lease.admin.await_partitions(self.topic)[0].replicas == order,
                         "the reassignment to complete",
                         timeout=30,
                     )

@@ -21,7 +21,7 @@ from kafka_chaos.faults.cluster import HARNESS_CLIENT_ID, Leadership, PartitionI
 _LIST_OFFSETS_VERSION = 6
 _METADATA_VERSION = 8
 _FIND_COORDINATOR_VERSION = 3
-"""The last version that asks for one key."""
+"""The last version that asks for the coordinator of a single key."""
 _PRODUCE_VERSION = 8
 _DESCRIBE_QUORUM_VERSION = 1
 _LATEST_TIMESTAMP = -1
@@ -31,7 +31,7 @@ _FIRST_PRODUCE_WITH_BATCHES = 3
 CONSUMER = -1
 """The replica id of a consumer in Fetch and ListOffsets."""
 DEBUGGING_CONSUMER = -2
-"""A replica id whose fetches followers answer, too, even before KIP-392. To it, the latest offset is the log end."""
+"""A replica id in Fetch and ListOffsets: even followers before KIP-392 answer, and the latest offset is the log end."""
 MAX_BYTES = 1 << 20
 """The size limit of a record batch, and of an answer to Fetch: more than any test record needs."""
 LEADER_FETCH_VERSION = 10
@@ -213,7 +213,7 @@ class BrokerClient:
     ) -> dict[tuple[str, int], Any]:
         """The answer to ListOffsets by (topic, partition).
 
-        Its offset for a consumer is the last stable offset if `committed`, else the high watermark.
+        The offset for a consumer is the last stable offset if `committed`, else the high watermark.
         """
         kind = wire.ListOffsetsRequest.ListOffsetsTopic
         latest = partial(kind.ListOffsetsPartition, current_leader_epoch=-1, timestamp=_LATEST_TIMESTAMP)
@@ -228,10 +228,10 @@ class BrokerClient:
     def fetch(
         self, topic: str, partition: int = 0, *, offset: int = 0, leader_epoch: int = -1, version: int = FETCH_VERSION
     ) -> FetchAnswer:
-        """Fetch as a consumer, in this `version` or the broker's; `leader_epoch`: the epoch that is known, or −1."""
-        known_version = self._version(wire.FetchRequest, version)
-        # An old follower answers a debugging consumer alone. LEADER_FETCH_VERSION is for leaders to answer.
-        debugging = known_version <= LEADER_FETCH_VERSION < version
+        """Fetch as a consumer that knows `leader_epoch` (−1: none), in `version` or the broker's older version."""
+        used_version = self._version(wire.FetchRequest, version)
+        # An old follower answers only debugging consumers. With LEADER_FETCH_VERSION, no follower is meant to answer.
+        debugging = used_version <= LEADER_FETCH_VERSION < version
         fetch_partition = wire.FetchRequest.FetchTopic.FetchPartition(
             partition=partition,
             current_leader_epoch=leader_epoch,
@@ -242,7 +242,7 @@ class BrokerClient:
         )
         answer = self.ask(
             wire.FetchRequest,
-            known_version,
+            used_version,
             replica_id=DEBUGGING_CONSUMER if debugging else CONSUMER,
             max_wait_ms=0,
             min_bytes=0,
@@ -311,7 +311,7 @@ class BrokerClient:
         return leadership
 
     def coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
-        """The node id of a group's or transactional id's coordinator, as this broker knows it; None for none."""
+        """The node id of a group's or transactional id's coordinator, as this broker knows it; None if unknown."""
         answer = self.ask(wire.FindCoordinatorRequest, _FIND_COORDINATOR_VERSION, key=key, key_type=int(kind))
         return int(answer.node_id) if answer.error_code == NONE else None
 

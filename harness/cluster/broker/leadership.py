@@ -42,7 +42,7 @@ def transfer(
 ) -> None:
     """Make each partition's heir, one of its replicas, the preferred leader, and have it elected.
 
-    `leadership` returns the present state. Partitions that do not move in a few seconds (an heir may fail) are left.
+    `leadership` returns the present state. If a leader does not move in a few seconds (an heir may fail), it stays.
     """
 
     def move_remaining_leaders() -> bool:
@@ -131,7 +131,7 @@ def move(replicas: Mapping[PartitionId, tuple[int, ...] | None], connect: Connec
 def _until_answered(request: Callable[[BrokerClient], T | None], connect: Connect, awaited: str) -> T | None:
     """Repeat a request until its result is not None, and return the result; None if it is still None after a while."""
 
-    # `wait_until` waits for something true: this tuple is, even if the answer in it is an empty set.
+    # `wait_until` waits for a true value. A tuple is true even if the answer in it is an empty set.
     def result() -> tuple[T] | None:
         with contextlib.suppress(BrokerUnreachable), connect() as client:
             answer = request(client)
@@ -151,10 +151,10 @@ def end_moves(partitions: Collection[PartitionId], connect: Connect) -> None:
     ongoing = set(partitions)
 
     def ended() -> bool:
-        moved_now = moving_partitions(connect)
-        if moved_now is not None:
-            ongoing.intersection_update(moved_now)
-        return moved_now is not None and not ongoing
+        still_moving = moving_partitions(connect)
+        if still_moving is not None:
+            ongoing.intersection_update(still_moving)
+        return still_moving is not None and not ongoing
 
     def seen() -> str:
         return ", ".join(f"{topic}-{number}" for topic, number in sorted(ongoing))

@@ -25,7 +25,7 @@ OWNED_BROKER_KEYS = frozenset(DEFAULTS["owned"])
 AUTHORIZER_KEYS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 """Broker keys of Kafka's authorizer, which none of Kafka's configuration classes lists."""
 _WHOLE_NUMBER_ENDINGS = (".ms", ".delivery.count.limit")
-"""Keys that end like this must have whole numbers: the harness compares some with settings of a lane."""
+"""Keys with these endings must have whole numbers, since the harness compares some values with a lane's settings."""
 
 
 @cache
@@ -54,7 +54,7 @@ def check_keys(
     metadata_mode: str | None = None,
 ) -> None:
     """Raise `UsageFailure` for the first key that the `kind` (`broker` or `topic`) does not have, that only the harness
-    may set (`owned`, and of brokers `OWNED_BROKER_KEYS`), or whose value is not the whole number that it must be."""
+    may set (`owned`, for brokers also `OWNED_BROKER_KEYS`), or whose value is not the whole number that it must be."""
     owned = owned | OWNED_BROKER_KEYS if kind == "broker" else owned
     for key, value in configs.items():
         if key.endswith(_WHOLE_NUMBER_ENDINGS) and not re.fullmatch(r"-?[0-9]+", str(value)):

@@ -19,9 +19,9 @@ from kafka_chaos.harness.cluster.security import PLAINTEXT, SECURITY_MODES
 
 FIRST_TIERED = "3.9"
 """The first version whose tiered storage (KIP-405) is for production."""
-LEAST_DISK_MIB = 256
+MIN_DISK_MIB = 256
 USUAL_DISK_MIB = 4096
-"""The file behind a disk is sparse: what no broker writes takes no room."""
+"""The default size of a disk. The file behind a disk is sparse, so unused space takes no room on this machine."""
 ADVERTISE = "KAFKA_CHAOS_ADVERTISE"
 """The environment variable with the host that brokers advertise by default."""
 ONLY_ON_ENGINES_MACHINE = (
@@ -30,7 +30,7 @@ ONLY_ON_ENGINES_MACHINE = (
 """The reason why a layout with `advertise`, whose engine is on another machine, can't have any of these."""
 
 
-def advertised(host: str) -> str:
+def valid_host(host: str) -> str:
     """The host, if brokers can advertise it; raises `ValueError`."""
     # A name has a letter somewhere: digits and dots alone are an IPv4 address, maybe a wrong one.
     is_name = re.fullmatch(r"(?=.*[a-zA-Z])[a-zA-Z0-9]([a-zA-Z0-9.-]{0,251}[a-zA-Z0-9])?", host)
@@ -40,9 +40,9 @@ def advertised(host: str) -> str:
 
 
 def checked_host(name: str, host: str | None) -> str | None:
-    """`host`, checked; None if it is empty. `name`: its option or variable, for the error. Raises `UsageFailure`."""
+    """The host, None if empty. Raises `UsageFailure` for an invalid host. `name`: the host's option or variable."""
     try:
-        return advertised(host) if host else None
+        return valid_host(host) if host else None
     except ValueError as error:
         raise UsageFailure(f"{name}: {error}") from None
 
@@ -71,7 +71,7 @@ class ClusterLayout:
     a wall clock that can be moved (`faults/clock/process_clock.py`). `tiered_storage`: brokers share a remote store
     (`remote_store/`), to which they copy segments of tiered topics. `security` is how clients connect: `plaintext`,
     `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client certificates). `advertise`: the host or IPv4 address
-    of the engine's machine, if it is not this one: ports are published there, and brokers tell it to clients.
+    of the engine's machine, if it is not this one: ports are published there, and brokers advertise it.
     """
 
     brokers: int = 3
@@ -118,11 +118,11 @@ class ClusterLayout:
             yield f"brokers: {self.brokers} is not valid: expected 1 to 9"
         if self.log_directories not in (1, 2):
             yield f"log_directories: {self.log_directories} is not valid: expected 1 or 2"
-        if self.disk_mib and self.disk_mib < LEAST_DISK_MIB:
-            yield f"disk_mib: {self.disk_mib} is not valid: expected at least {LEAST_DISK_MIB}, or 0"
+        if self.disk_mib and self.disk_mib < MIN_DISK_MIB:
+            yield f"disk_mib: {self.disk_mib} is not valid: expected at least {MIN_DISK_MIB}, or 0"
         if self.advertise is not None:
-            yield from self._refused_with_advertise(self.advertise)
-        yield from self._refused_with_kraft() if mode == KRAFT else self._refused_with_zookeeper()
+            yield from self._refusals_with_advertise(self.advertise)
+        yield from self._refusals_with_kraft() if mode == KRAFT else self._refusals_with_zookeeper()
         invalid_security = f"security: {self.security} is not valid"
         if self.links and self.security != PLAINTEXT:
             why = "where connections pass links, which can't read what is encrypted"
@@ -139,9 +139,9 @@ class ClusterLayout:
                 yield f"configs_of: {broker} is not a broker: expected 1 to {self.brokers}"
             check_keys("broker", configs, kafka_version=self.version_of(broker).number, metadata_mode=mode)
 
-    def _refused_with_advertise(self, host: str) -> Iterator[str]:
+    def _refusals_with_advertise(self, host: str) -> Iterator[str]:
         try:
-            advertised(host)
+            valid_host(host)
         except ValueError as error:
             yield f"advertise: {error}"
         on_engines_machine = {"disk_mib": self.disk_mib, "links": self.links, "clocks": self.clocks}
@@ -149,7 +149,7 @@ class ClusterLayout:
             if value:
                 yield f"{key}: {str(value).lower()} is not valid with advertise: {ONLY_ON_ENGINES_MACHINE}"
 
-    def _refused_with_kraft(self) -> Iterator[str]:
+    def _refusals_with_kraft(self) -> Iterator[str]:
         if self.zookeepers:
             yield f"zookeepers: {self.zookeepers} is not valid: a cluster in KRaft mode has none"
         if self.migration_controllers:
@@ -160,7 +160,7 @@ class ClusterLayout:
             why = "in KRaft mode the controllers elect the active one; leave it out"
             yield f"controller: {self.controller} is not valid: {why}"
 
-    def _refused_with_zookeeper(self) -> Iterator[str]:
+    def _refusals_with_zookeeper(self) -> Iterator[str]:
         invalid_security = f"security: {self.security} is not valid"
         if self.zookeepers not in (None, 1, 3):
             yield f"zookeepers: {self.zookeepers} is not valid: expected 1 or 3"
@@ -171,11 +171,11 @@ class ClusterLayout:
             yield f"migration_controllers: {self.migration_controllers} is not valid: expected 0, 1 or 3"
         if self.migration_controllers:
             if any(KRAFT not in version.modes for version in (self.version, *self.versions)):
-                yield f"migration_controllers: kafka-chaos knows no KRaft mode of Kafka {self.oldest.number}"
+                yield f"migration_controllers: kafka-chaos supports no KRaft mode of Kafka {self.oldest.number}"
             if self.security != PLAINTEXT:
                 yield f"{invalid_security} with migration_controllers: expected {PLAINTEXT}"
             if self.links:
-                yield "links: true is not valid with migration_controllers, which would have no links"
+                yield "links: true is not valid with migration_controllers: these controllers have no links"
         if self.security != PLAINTEXT and not self.at_least("2.7"):  # KIP-651
             why = f"Kafka {self.oldest.number} reads no certificates in PEM"
             yield f"{invalid_security}: {why}; expected {PLAINTEXT}, or Kafka 2.7 and later"
@@ -204,7 +204,7 @@ class ClusterLayout:
 
     @property
     def oldest(self) -> KafkaVersion:
-        """The oldest of the versions: what the whole cluster can do."""
+        """The oldest version, which limits what the whole cluster can do."""
         return oldest_of(self.versions)
 
     @property
@@ -251,7 +251,7 @@ class ClusterLayout:
             return "a fault moves clocks, and the cluster's clocks can't be moved: start it with clocks"
         return None
 
-    def serves(self, wanted: ClusterLayout) -> bool:
+    def satisfies(self, wanted: ClusterLayout) -> bool:
         """Whether this is the `wanted` layout, or has disks, links or clocks besides."""
         no_extras: Mapping[str, Any] = {"disk_mib": 0, "links": False, "clocks": False}
         return self.lacks(wanted) is None and replace(self, **no_extras) == replace(wanted, **no_extras)

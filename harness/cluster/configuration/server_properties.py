@@ -27,7 +27,7 @@ LOG_DIRECTORIES = (BROKER_DATA, SECOND_BROKER_DATA)
 ZOOKEEPER_DATA = "/var/lib/zookeeper"
 PROPERTIES_FILE = "/etc/kafka-chaos/server.properties"
 CHECKPOINT_INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
-"""A key that defaults.toml sets to 1 s. Brokers before 0.11 keep Kafka's 5 s, since they truncate by checkpoints."""
+"""A key that defaults.toml sets to 1 s. Brokers before 0.11 keep Kafka's 5 s: they truncate logs to checkpoints."""
 # Keys that other modules look up:
 GROUP_SESSION_TIMEOUT = "group.consumer.session.timeout.ms"
 SHARE_DELIVERY_LIMIT = "group.share.delivery.count.limit"
@@ -127,7 +127,7 @@ def _listeners(spec: ClusterLayout, node: Node) -> dict[str, str]:
         "listeners": ",".join(f"{name}://0.0.0.0:{port}" for name, port in listeners.items()),
         "advertised.listeners": ",".join(f"{name}://{address}" for name, address in advertised.items()),
         **secured,
-        # The listener for containers is secured in the same way: its keys have its name.
+        # The listener for containers has the same keys, with its own name in them.
         **{key.replace(".client.", ".network."): value for key, value in secured.items()},
         "inter.broker.listener.name": "REPLICATION",
     }

@@ -130,7 +130,7 @@ def refusals_ignored() -> Iterator[None]:
 
 
 def _labels_of_everything(client: DockerClient) -> Iterator[dict[str, str]]:
-    """The labels of each container, network, volume and disk, of whatever run."""
+    """The labels of each container, network, volume and disk, of any run."""
     any_run = {"label": RUN}
     for container in client.containers.list(all=True, filters=any_run, ignore_removed=True):
         yield container.labels

@@ -30,8 +30,8 @@ _FREEZE_AGAIN = ("unable to freeze", "is already paused")
 _ALREADY_THAWED = "not paused"  # in the refusal of a thaw
 _NOT_FOUND = 404
 
-ANSWERS_WITHIN = 10
-"""Seconds that an engine may take for its first answers: it may accept connections and never answer."""
+ANSWER_TIMEOUT_S = 10
+"""For an engine's first answers, since an engine may accept connections and never answer."""
 MEMORY_PER_BROKER = 400 * 2**20
 """Bytes: a broker with -Xmx300m was measured at 320 MB resident, with class-data sharing."""
 MEMORY_OF_THE_HARNESS = 1_500 * 2**20
@@ -50,7 +50,7 @@ def docker_client() -> docker.DockerClient:
     import docker
 
     try:
-        client = docker.from_env(timeout=ANSWERS_WITHIN)
+        client = docker.from_env(timeout=ANSWER_TIMEOUT_S)
         client.ping()
     except (DockerException, OSError) as error:  # The library `requests` raises OSErrors.
         raise EnvironmentFailure(_advice(error)) from error
@@ -87,8 +87,8 @@ def freeze(container: Container, *, timeout: float = 10.0) -> None:
 def thaw(container: Container) -> None:
     """Thaw all processes of a container; do nothing if they run.
 
-    They may run though the engine reports a pause: to end a frozen process, the engine thaws the container, and reports
-    that late.
+    Processes may run although the engine reports a pause: to end a frozen process, the engine thaws the container, and
+    is late to report the thaw.
     """
     from docker.errors import APIError
 
@@ -190,7 +190,7 @@ class _BufferedSocket:
 def _read_whole_answers(client: Any) -> None:
     """Make this client read a command's output from its first byte on.
 
-    The SDK reads the headers through a buffer, and the output past that buffer. On a busy machine, output that arrives
+    The SDK reads the headers through a buffer, but the output from the socket. On a busy machine, output that arrives
     together with the headers is then lost (`tests/harness/cluster/test_engine.py` shows it).
     """
     api = client.api
@@ -234,7 +234,7 @@ def _advice(error: Exception) -> str:
     if "paramiko" in text:
         return "DOCKER_HOST=ssh://… is not possible: run kafka-chaos on that machine, where the brokers' ports are"
     if (host := os.environ.get("DOCKER_HOST")) is not None:
-        waited = f" within {ANSWERS_WITHIN} s" if "timed out" in text else ""
+        waited = f" within {ANSWER_TIMEOUT_S} s" if "timed out" in text else ""
         return f"no Docker engine answers{waited} at DOCKER_HOST={host}: start it or unset DOCKER_HOST"
     return f"no Docker engine answers: start or install one (in a clone, as root on Debian: `make setup`): {text}"
 

@@ -24,7 +24,7 @@ KEEP = f"{LABELS}keep"
 
 STARTED_RUNS: set[str] = set()
 """The ids of the runs for which this process has started anything."""
-_PREFIX = "kafka-chaos."
+_SECRETS_PREFIX = "kafka-chaos."
 """How the names of all folders with secrets begin. The run's id, a dot, and random letters follow."""
 _OWNER_FILE = "owner"
 
@@ -46,8 +46,8 @@ def current_owner() -> str:
 def owner_is_alive(labels: Mapping[str, str]) -> bool:
     """Whether the owner that the labels name still runs.
 
-    An owner that is not named, or is on another machine, counts as alive: only an owner's own machine can know that it
-    is dead, and machines may share an engine.
+    An owner that is not named, or is on another machine, counts as alive: only the owner's machine can know that
+    the owner is dead, and machines may share an engine.
     """
     try:
         machine, boot, pid, start = labels[OWNER].split(":")
@@ -88,7 +88,7 @@ class SecretFolder:
     """A new folder of mode 0700 in the system's temporary directory, for one run."""
 
     def __init__(self, run_id: str) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{run_id}."))
+        self.path = Path(tempfile.mkdtemp(prefix=f"{_SECRETS_PREFIX}{run_id}."))
         self.write(_OWNER_FILE, current_owner())
 
     def write(self, name: str, content: str) -> str:
@@ -115,4 +115,4 @@ def remove_abandoned_secrets(*, in_use: Collection[str]) -> None:
 
 
 def _secret_folders(pattern: str) -> list[Path]:
-    return list(Path(tempfile.gettempdir()).glob(f"{_PREFIX}{pattern}.*"))
+    return list(Path(tempfile.gettempdir()).glob(f"{_SECRETS_PREFIX}{pattern}.*"))

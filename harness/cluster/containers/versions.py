@@ -12,8 +12,8 @@ from kafka_chaos.contract.lane.metadata import KRAFT, METADATA_MODES, USUAL_VERS
 class KafkaVersion:
     """A release on Maven Central that this project was tried with in each of the metadata `modes`, on Java 17.
 
-    `scala`: the version in its artifacts' names. `extra_jars`: jars, as group:artifact:version, that the release's
-    artifacts lack, or have in a version that does not run on Java 17.
+    `scala`: the version of Scala in the artifacts' names. `extra_jars`: jars, as group:artifact:version, that the
+    release's artifacts lack, or have in a version that does not run on Java 17.
     """
 
     number: str

@@ -75,7 +75,7 @@ class ZooKeeper:
 
     def registration(self, broker: int) -> Registration | None:
         """The broker's registration, None if there is none; its znode's czxid is the broker epoch (KIP-380)."""
-        with _asked_to(f"answer for broker {broker}"):
+        with _request_to(f"answer for broker {broker}"):
             stat = self._client.exists(f"/brokers/ids/{broker}")
         return None if stat is None else Registration(int(stat.czxid), int(stat.ephemeralOwner))
 
@@ -94,7 +94,7 @@ class ZooKeeper:
 
     def brokers(self) -> frozenset[int]:
         """The ids of the registered brokers."""
-        with _asked_to("name the brokers"), contextlib.suppress(NoNodeError):
+        with _request_to("name the brokers"), contextlib.suppress(NoNodeError):
             return frozenset(int(name) for name in self._client.get_children("/brokers/ids"))
         return frozenset()
 
@@ -105,7 +105,7 @@ class ZooKeeper:
         begins, all may resign, and no broker is ever elected (seen with 3.9.1).
         """
         epoch = self.controller_epoch()
-        with _asked_to("depose the controller"), contextlib.suppress(NoNodeError):
+        with _request_to("depose the controller"), contextlib.suppress(NoNodeError):
             self._client.delete(_CONTROLLER)
         wait_until(
             lambda: self.controller() is not None and self.controller_epoch() > epoch,
@@ -116,7 +116,7 @@ class ZooKeeper:
 
     def _get(self, path: str) -> tuple[Any, Any] | None:
         """The decoded content and the `ZnodeStat` of a znode; None if there is no such znode."""
-        with _asked_to(f"answer for {path}"), contextlib.suppress(NoNodeError):
+        with _request_to(f"answer for {path}"), contextlib.suppress(NoNodeError):
             data, stat = self._client.get(path)
             return json.loads(data), stat
         return None
@@ -143,8 +143,8 @@ def password_of(session: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _asked_to(action: str) -> Iterator[None]:
-    """Turn errors of kazoo in this block into a `ClusterFailure` that says which action ZooKeeper did not take."""
+def _request_to(action: str) -> Iterator[None]:
+    """Turn errors of kazoo in this block into a `ClusterFailure` that says what ZooKeeper did not do."""
     try:
         yield
     except KazooException as error:

@@ -15,8 +15,8 @@ from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, error_
 from kafka_chaos.harness.cluster.storage.collect import LeaderEnd
 from kafka_chaos.harness.cluster.storage.segments import Batch, read_segment
 
-_PATIENCE = 20.0
-"""Seconds that a leader is asked for the same offset: after a fault, the remote store may need some time."""
+_PATIENCE_SECONDS = 20.0
+"""How long to ask for the same offset: after a fault, the remote store may need some time."""
 
 
 def fetch_tiered(
@@ -27,7 +27,7 @@ def fetch_tiered(
 ) -> dict[PartitionId, Path]:
     """Write each partition's records below its high watermark to a file in a segment's format; returns the files.
 
-    `connect` makes a connection to the broker with a given id. If a leader does not give out a record, the partition's
+    `connect` makes a connection to the broker with a given id. If a leader does not return a record, the partition's
     file ends before that record, and `say` is called with the reason.
     """
     files: dict[PartitionId, Path] = {}
@@ -52,7 +52,7 @@ def fetch_tiered(
 
 
 def _fetch_batches(leader: BrokerClient, topic: str, partition: int, offset: int) -> tuple[Batch, ...]:
-    """The batch with this offset, and later batches that the leader gives out with it."""
+    """The batch with this offset, and later batches that the leader returns with it."""
     name = f"{topic}-{partition}"
     problem = ""
 
@@ -63,5 +63,5 @@ def _fetch_batches(leader: BrokerClient, topic: str, partition: int, offset: int
         batches = read_segment(f"{name}/{offset:020d}.log", answer.records).batches
         return tuple(batch for batch in batches if batch.last_offset >= offset)
 
-    awaited = f"{leader.address} to give out {name} from offset {offset} on"
-    return wait_until(fetched, awaited, timeout=_PATIENCE, interval=0.1, seen=lambda: problem)
+    awaited = f"{leader.address} to return {name} from offset {offset} on"
+    return wait_until(fetched, awaited, timeout=_PATIENCE_SECONDS, interval=0.1, seen=lambda: problem)

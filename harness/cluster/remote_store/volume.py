@@ -17,7 +17,7 @@ _PLUGIN, _DEPENDENCIES = "RemoteStore.java", "plugin.xml"
 
 
 def make_volume(name: str, labels: Mapping[str, str], brokers: int) -> None:
-    """Make a volume with these labels. It has the plugin, and folders for segments, faults, and what faults hit."""
+    """Make a volume with the plugin, and folders for segments, faults, and what faults hit. `brokers`: their number."""
     classes = compiled_plugin()
     client = docker_client()
     client.volumes.create(name, labels=dict(labels))
@@ -30,7 +30,7 @@ def make_volume(name: str, labels: Mapping[str, str], brokers: int) -> None:
             archive.addfile(folder)
         for broker in range(1, brokers + 1):
             archive.addfile(tarfile.TarInfo(f"affected/{broker}"))
-    # The container is never started: to copy files into it, the engine mounts the volume, too.
+    # The container is never started: the engine mounts the volume even when it only copies files into a container.
     container = client.containers.create(
         ensure_image(), "true", labels=dict(labels), volumes={name: {"bind": REMOTE_STORE, "mode": "rw"}}
     )

@@ -116,7 +116,7 @@ class LeaderEnd:
 
 @dataclass(slots=True)
 class _StoredReplica:
-    """What one broker's files say of a partition, without the records.
+    """What one broker's files say about a partition, without the records.
 
     `first_offset`: the first segment's base offset. `leader_epochs`: pairs of an epoch and its start offset.
     """
@@ -169,23 +169,23 @@ def _collect_broker(
 ) -> dict[str, Any]:
     """Write the broker's Parquet files; returns the broker's entry in checkpoints.json."""
     all_partitions = {(lane.topic, number): lane.lane for lane in lanes for number in range(lane.partitions)}
-    not_here = {partition for partition, end in ends.items() if end.replicas and node.number not in end.replicas}
-    lane_of = {partition: lane for partition, lane in all_partitions.items() if partition not in not_here}
+    without_replica = {partition for partition, end in ends.items() if end.replicas and node.number not in end.replicas}
+    lane_of = {partition: lane for partition, lane in all_partitions.items() if partition not in without_replica}
     log_starts = _checkpoints(node)[files.LOG_STARTS]
     led_ends = {partition: end.high_watermark for partition, end in ends.items() if end.leader == node.number}
     file = f"broker-{node.number}.parquet"
     # Keys are left out: no check uses them, and histories don't have them either.
-    without = ("key",) if any(lane.transactional for lane in lanes) else ("key", "kind")
+    unused_columns = ("key",) if any(lane.transactional for lane in lanes) else ("key", "kind")
     with (
         appearing_whole(run_directory / "replicas" / file) as path,
-        _Writer(path, arrow_schema(REPLICAS, without=without), node.number) as replicas,
-        _Writer(log / file, arrow_schema(LOG, without=without), node.number) as final_log,
+        _Writer(path, arrow_schema(REPLICAS, without=unused_columns), node.number) as replicas,
+        _Writer(log / file, arrow_schema(LOG, without=unused_columns), node.number) as final_log,
     ):
         stored = _read_segments(node, lane_of, log_starts, led_ends, tiered, replicas, final_log)
     for (topic, number), end in led_ends.items():
         log_end = stored[topic, number].log_end if (topic, number) in stored else 0
         if log_end < end:
-            problem = f"its files of {topic}-{number} end at offset {log_end}, its high watermark is {end}"
+            problem = f"its files of {topic}-{number} end at offset {log_end}, below the high watermark {end}"
             raise ClusterFailure(f"{node.name}: {problem}")
     checkpoints = _checkpoints_at_log_ends(node, stored)
     return {

@@ -1,8 +1,8 @@
 """Reads files of a broker's data directory from its container, which may run, be paused or be stopped.
 
 All files come in one transfer, and none is held in memory as a whole. If the broker writes meanwhile, each file shows
-its content at some moment of the transfer. Index files are left out if the container runs. For a stopped container the
-engine only sends whole folders, with their index files (`log.index.size.max.bytes` keeps them small).
+its content at some moment of the transfer. Index files are left out if the broker runs. From a paused or stopped
+container, the engine only sends whole folders, with index files (`log.index.size.max.bytes` keeps them small).
 
 Checkpoint files are read strictly: a line that Kafka would not write is refused with the file's name and the line's
 number. An empty file is valid: Kafka fills it at the first checkpoint. Format: a version (0), the number of entries,
@@ -63,7 +63,7 @@ def stream_files(
 
 
 def _from_inside(node: Node, folder: str, paths: tuple[str, ...]) -> Iterator[bytes]:
-    # Any other client of the SDK than `docker_client` may lose the first bytes of an answer (`engine.py`).
+    # An SDK client that `docker_client` did not make may lose the first bytes of an answer (`engine.py`).
     api = docker_client().api
     command = ["sh", "-c", _TAR, "tar", folder, *paths]
     execution = api.exec_create(node.container.id, command)["Id"]

@@ -114,10 +114,10 @@ class IdentityReader:
         producer_ids, seqs = self._identities(data, values[rows], value_sizes)
         bounds = np.searchsorted(batch_of, np.arange(len(plain) + 1))
         for number in np.flatnonzero(fits & ~broken).tolist():
-            index, of_batch = plain[int(number)][0], slice(bounds[number], bounds[number + 1])
+            index, rows_of_batch = plain[int(number)][0], slice(bounds[number], bounds[number + 1])
             batch = batches[index]
-            offsets = batch.base_offset + deltas[of_batch]
-            yield index, _with_batch_fields(batch, offsets, producer_ids[of_batch], seqs[of_batch])
+            offsets = batch.base_offset + deltas[rows_of_batch]
+            yield index, _with_batch_fields(batch, offsets, producer_ids[rows_of_batch], seqs[rows_of_batch])
 
     def _identities(self, data: Bytes, values: Numbers, sizes: Numbers) -> tuple[Numbers, Numbers]:
         """The producer ids and sequence numbers in values that begin at these positions."""
@@ -164,7 +164,7 @@ def _plain_value_size(batch: Batch) -> int | None:
 
 
 def _varints(data: Bytes, positions: Numbers) -> tuple[Numbers, Numbers]:
-    """The varints at these positions, and the positions behind them, as `decode_varint` returns them for one position.
+    """The varints at these positions, and the positions after them, as `decode_varint` returns them for one position.
 
     A position beyond the data reads the last byte.
     """

@@ -3,7 +3,7 @@
 Every whole batch is returned with the fields of its header, after its checksum was compared. If the end of a file makes
 no sense, as after a crash, it is reported as a torn tail, and no error is raised. kafka-python decodes headers and
 records. Layout: https://kafka.apache.org/39/documentation/#recordbatch. In the formats before v2 (Kafka 0.11), each
-message counts as a batch, of itself or of the messages compressed in it, and has neither leader epoch nor producer.
+message counts as a batch (of the messages compressed in it, if any), and has neither leader epoch nor producer.
 """
 
 import re
@@ -47,7 +47,7 @@ class Record:
 class Batch:
     """One record batch, at `position` (in bytes) of `file`, with the offsets `base_offset` to `last_offset`, inclusive.
 
-    `count` is the number of its records: compaction removes records, but the offsets of the others stay.
+    `count`: the number of its records. After a compaction, a batch may have fewer records than offsets.
     """
 
     file: str

@@ -13,7 +13,7 @@ from kafka_chaos.faults.coordination.reassignment import PartitionGrowth, Reassi
 from kafka_chaos.faults.fault import Fault, concerns, fits, parameters
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.registry import fault_kinds
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, has_kafkas_names
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, has_kafka_config_names
 from kafka_chaos.harness.cluster.configuration.layout import ONLY_ON_ENGINES_MACHINE
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_ID_BASE, SHARE_STATE_PARTITIONS
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
@@ -29,7 +29,7 @@ def check_entries(number: int, phase: PhaseSpec) -> None:
     for entry in phase.schedule:
         place = ("phases", number, "schedule", entry.entry_index)
         try:
-            _ = entry.built  # built only to be checked
+            _ = entry.built_fault  # built only to be checked
         except targets.TargetError as error:
             raise ExperimentError((*place, "target"), str(error)) from error
         except ValueError as error:
@@ -43,7 +43,7 @@ def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
         raise ExperimentError(("phases", number, "steps"), "expected either steps or schedule, not both")
     for entry in phase.schedule:
         place: tuple[str | int, ...] = ("phases", number, "schedule", entry.entry_index)
-        fault = entry.built
+        fault = entry.built_fault
         is_first_phase = number == 0
         for check in _CHECKS if is_first_phase else (*_CHECKS, _late_power_loss):
             raise_first(place, check(cluster, phase, fault))
@@ -82,7 +82,7 @@ def _kind_and_target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Re
     if target.role not in ("zookeeper", "controllers", *(("controller",) if cluster.controllers else ())):
         return  # the target is brokers or clients: what follows is about other servers
     if fault.needs_disk and target.role == "zookeeper":
-        yield ("target",), f"{target.text}: ZooKeeper has no disk of its own, which {fault.kind} breaks"
+        yield ("target",), f"{target.text}: {fault.kind} breaks disks, and ZooKeeper has none of its own"
     if fault.only_brokers:
         yield ("target",), f"{target.text}: {fault.kind} hits brokers, and no other server"
 
@@ -131,7 +131,7 @@ def _clock(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _reassignment(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Refuse to move replicas if no other broker can take them, or if their lane promises records in all replicas.
+    """Refuse to move replicas if no other broker can take them, or if acknowledged records have to be in all replicas.
 
     While a replica moves, the partition has an additional replica. That matters to the model only if an acknowledged
     record would be in every replica: it may be missing in the additional one.
@@ -236,14 +236,14 @@ def _partition(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals
     if hits_controllers and peers in (None, "controllers") and hit == cluster.controllers:
         message = "there are no other controllers to be cut off from: expected `peers: brokers`"
         yield ("target",), f"{fault.target.text}: {message}"
-    from_controllers = hits_controllers  # whether the fault cuts its target off from controllers
+    controller_peer = hits_controllers  # whether a peer is a controller: by default, a controller's peers are
     if peers is not None:
         names_controllers = isinstance(peers, tuple) and any(number > CONTROLLER_ID_BASE for number in peers)
-        from_controllers = names_controllers or peers == "controllers"
-    cuts_controllers = {"in": hits_controllers, "out": from_controllers, "both": hits_controllers or from_controllers}
+        controller_peer = names_controllers or peers == "controllers"
+    cuts_controllers = {"in": hits_controllers, "out": controller_peer, "both": hits_controllers or controller_peer}
     if fault.port == "control" and cluster.controllers and not cuts_controllers[fault.direction]:
         yield ("port",), "brokers have no such listener where controllers are no brokers: expected replication"
-    if fault.port == "replication" and (hits_controllers or from_controllers):
+    if fault.port == "replication" and (hits_controllers or controller_peer):
         yield ("port",), "controllers have no such listener: expected control"
     if fault.port == "control" and not (oldest := cluster.as_layout().oldest).has_control_plane:
         yield ("port",), f"Kafka {oldest.number} has no such listener (before 2.2): expected replication"
@@ -276,7 +276,7 @@ def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _clients(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Refuse faults that the client of a lane would understand otherwise than the model expects."""
+    """Refuse faults that the client of a lane would understand differently from what the model expects."""
     keys = parameters(fault)
     for lane in phase.lanes:
         retries = [str(lane.producer_configs.get(key)) for key in ("retries", "message.send.max.retries")]
@@ -285,7 +285,7 @@ def _clients(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
             yield ("fault",), f"the producer of {lane.lane} believes an error, since it never retries: expected cut"
         if fault.kind == "repeat" and keys["side"] == "response" and str(lane.client).split()[0] != IN_PROCESS:
             yield ("side",), f"the client of {lane.lane} may hang after a second response: expected librdkafka"
-        if fault.kind == "stale" and not (has_kafkas_names(lane.client) and checks_epochs(lane.as_lane(()))):
+        if fault.kind == "stale" and not (has_kafka_config_names(lane.client) and checks_epochs(lane.as_lane(()))):
             client = f"the client of {lane.lane} may go back to a leader that was replaced"
             yield ("fault",), f"{client}: expected librdkafka 2.1, Java 2.3 or later"
 

@@ -58,7 +58,7 @@ def _check_lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpe
     if lane.tiered and is_compacted:
         yield ("tiered",), "Kafka has no remote storage for topics that are compacted: expected cleanup_policy: delete"
     if is_compacted and (lane.client != IN_PROCESS or lane.loop is not None):
-        reason = f"only {IN_PROCESS} in this process sends the keys that brokers ask for here, and no loop does"
+        reason = f"only {IN_PROCESS} in this process sends the record keys that compaction needs, and no loop does"
         yield ("cleanup_policy",), f"{reason}: expected null or delete"
     if lane.tombstones and not is_compacted:
         yield ("tombstones",), "expected 0, or a topic that is compacted"
@@ -69,7 +69,7 @@ def _check_lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpe
         expected = f"expected a lane of this phase without a loop ({', '.join(sources) or 'there is none'})"
         yield ("loop", "source"), f"{lane.loop.source!r}: {expected}"
     if lane.lives and (lane.transactional is not None or lane.loop is not None):
-        message = "expected a lane without transactional and loop, which say themselves who writes and who reads"
+        message = "expected a lane without transactional and loop, which decide who writes and who reads"
         yield ("lives",), message
     for number, life in enumerate(lane.lives):
         if phase.steps is None and life.at >= phase.workload.duration:
@@ -155,7 +155,7 @@ def _check_client(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
         numbers = kind.idempotent_in_flight
         expected = numbers[0] if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
         yield ("max_in_flight",), f"expected {expected}, as {client} has it with idempotence, got {lane.max_in_flight}"
-    if cluster.security != PLAINTEXT and kind.secured is None:
+    if cluster.security != PLAINTEXT and kind.translate_keys is None:
         message = f"{client} can't connect to a secured listener here: expected librdkafka, java or your own client"
         yield ("client",), message
     # Some clients write the names of configs with dots, and others with underscores.
@@ -202,7 +202,7 @@ def _check_client_keys(lane: lane_specs.LaneSpec) -> Refusals:
 
 
 def _refused_by(client_class: Any, name: str, configs: Mapping[str, object]) -> Refusals:
-    """A refusal with librdkafka's reason if the client in process does not start with these configs, else nothing."""
+    """A refusal with librdkafka's reason if the harness's own client does not start with `configs`."""
     from confluent_kafka import KafkaException
 
     try:

@@ -40,7 +40,7 @@ def leader_ends(admin: ClusterAdmin, lanes: Iterable[StoredLane]) -> dict[tuple[
     # The final log ends at the high watermark: records beyond it would look lost.
     await_replicated(admin, [lane.lane for lane in lanes])
     for lane in lanes:
-        partitions = admin.known_partitions(lane.lane)
+        partitions = admin.await_partitions(lane.lane)
         leaders = {number: admin.await_leader(lane.lane, number) for number in partitions}
         for number, end in admin.end_offsets(lane.lane, [*partitions]).items():
             ends[lane.topic, number] = LeaderEnd(leaders[number], end, partitions[number].replicas)

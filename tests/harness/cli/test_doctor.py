@@ -52,7 +52,7 @@ def test_without_spark_java_and_maven_runs_are_possible_with_duckdb(monkeypatch:
 def test_an_engine_that_accepts_and_never_answers_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(engine, "ANSWERS_WITHIN", 0.2)
+    monkeypatch.setattr(engine, "ANSWER_TIMEOUT_S", 0.2)
     with socket.socket(socket.AF_UNIX) as mute:
         mute.bind(str(tmp_path / "mute.sock"))
         mute.listen()

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.command.errors import ExitCode, UsageFailure
-from kafka_chaos.harness.cli.known_command import KNOWN, Comparison, compare_sides, known_command, known_defects
+from kafka_chaos.harness.cli.known_command import KNOWN_FOLDER, Comparison, compare_sides, known_command, known_defects
 from kafka_chaos.harness.cli.plan_command import plan_of
 from kafka_chaos.harness.experiment.file import load_experiment, parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
@@ -179,12 +179,12 @@ def test_the_table_has_every_file_within_120_columns() -> None:
     assert result.exit_code == 0
     assert max(map(len, result.output.splitlines())) <= 120
     first_words = {line.partition(" ")[0] for line in result.output.splitlines()}
-    assert {path.stem for path in KNOWN.glob("*.yaml")} <= first_words
+    assert {path.stem for path in KNOWN_FOLDER.glob("*.yaml")} <= first_words
     heads = json.loads(CliRunner().invoke(known_command, ["--json"]).output)
     assert heads["kafka-8803"]["control"] == {"kafka_version": "2.8.2", "broker_configs": {}}
 
 
-@pytest.mark.parametrize("path", sorted(KNOWN.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(KNOWN_FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
 def test_both_sides_of_every_file_can_be_planned(path: Path) -> None:
     run, asked = runs({}, {})
     compare_sides(path, run)
@@ -195,4 +195,4 @@ def test_both_sides_of_every_file_can_be_planned(path: Path) -> None:
 def test_every_experiment_that_the_model_names_is_one_of_these() -> None:
     named = [defect.shown for defect in ALL_DEFECTS.values() if defect.shown.startswith("experiments/known/")]
     assert named
-    assert all((KNOWN / Path(shown).name).is_file() for shown in named)
+    assert all((KNOWN_FOLDER / Path(shown).name).is_file() for shown in named)

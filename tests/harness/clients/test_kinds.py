@@ -72,7 +72,7 @@ def experiment(**lane: Any) -> str:
             "version of librdkafka, java, franz-go",
         ),
         ({"client": ["./service"], "group": {}},
-         "the client of the command ./service can be no member of a group here"),
+         "the client ./service can be no member of a group here"),
         ({"client": "java", "group": {"commits": "auto"}},
          "lanes[0].group.commits: members of java 3.9.1 can have after or before here, got auto"),
         ({"client": "franz-go", "group": {"commits": "auto"}},

@@ -61,7 +61,7 @@ def test_a_broker_is_only_given_keys_that_its_version_has(number: str) -> None:
         ({"metadata_mode": "kraft", "migration_controllers": 3}, "nowhere to migrate to"),
         ({"tiered_storage": True, "broker_versions": {1: "3.8.1"}}, "expected Kafka 3.9 or later"),
         ({"migration_controllers": 2}, "migration_controllers: 2 is not valid: expected 0, 1 or 3"),
-        ({"migration_controllers": 3, "broker_versions": {1: "2.8.2"}}, "knows no KRaft mode of Kafka 2.8.2"),
+        ({"migration_controllers": 3, "broker_versions": {1: "2.8.2"}}, "supports no KRaft mode of Kafka 2.8.2"),
         ({"migration_controllers": 3, "security": "mtls"}, "not valid with migration_controllers"),
         ({"advertise": "10.0.0.300"}, "advertise: '10.0.0.300' is not valid: expected a host name or an IPv4 address"),
         ({"advertise": "0.0.0.0"}, "advertise: '0.0.0.0' is not valid"),

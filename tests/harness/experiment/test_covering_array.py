@@ -133,7 +133,7 @@ def _is_allowed(row: dict[str, Any]) -> bool:
         or (of_group["protocol"] == CONSUMER and client is not None and row["client"] not in ASSIGNED_BY_BROKERS)
         or ("share" in use and (row["cluster"], row["client"]) != ("4.4.0/kraft", "java 4.2.2"))
         or ("tiered" in use and not row["cluster"].startswith("4"))
-        or (row["security"] != PLAINTEXT and (kind.secured is None or fault == "links"))
+        or (row["security"] != PLAINTEXT and (kind.translate_keys is None or fault == "links"))
         or (row["security"] != PLAINTEXT and row["cluster"].startswith("2"))
         or (fault == "remote store" and "tiered" not in use)
         or (fault == "members" and not ("group" in use or "loop" in use))

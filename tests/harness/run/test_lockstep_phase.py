@@ -25,7 +25,7 @@ class FakeAdmin:
     def await_leader(self, topic: str, partition: int, **_: object) -> int:
         return 1
 
-    def known_partitions(self, topic: str) -> dict[int, PartitionState]:
+    def await_partitions(self, topic: str) -> dict[int, PartitionState]:
         return {0: self.states.pop(0) if len(self.states) > 1 else self.states[0]}
 
 

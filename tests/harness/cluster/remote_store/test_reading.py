@@ -51,9 +51,9 @@ def test_all_is_fetched_once(tmp_path: Path) -> None:
     assert fetched(tmp_path, {}) == ([3, 6, 9, 12], [])
 
 
-def test_what_is_not_given_out_is_missing_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_PATIENCE", 0.0)
+def test_what_the_leader_does_not_return_is_missing_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_PATIENCE_SECONDS", 0.0)
     offsets, (said,) = fetched(tmp_path, dict.fromkeys(range(9, 15), FAILS))
     assert offsets == [3, 6]
-    assert "to give out orders-0 from offset 9 on" in said
+    assert "to return orders-0 from offset 9 on" in said
     assert "it answers KAFKA_STORAGE_ERROR: what follows counts as missing from the log" in said

@@ -200,7 +200,7 @@ def test_a_tiered_replica_is_what_the_leader_gives_out_below_the_broker_s_own_se
 def test_a_leader_whose_files_end_below_its_high_watermark_gives_no_log(gather: Gather, tmp_path: Path) -> None:
     ends = {(TOPIC, 0): LeaderEnd(1, 7)}
     with pytest.raises(
-        ClusterFailure, match="broker-1: its files of topic-of-orders-0 end at offset 6, its high waterm"
+        ClusterFailure, match="broker-1: its files of topic-of-orders-0 end at offset 6, below the high waterm"
     ):
         gather(Broker(1, {segment(0): log([0, 0])}), ends=ends)
     assert not (tmp_path / "log").exists()

@@ -116,8 +116,8 @@ def test_a_cluster_that_runs_already_says_what_it_lacks(wanted: ClusterLayout, l
     assert lacking in str(ClusterLayout().lacks(wanted))
     assert wanted.lacks(wanted) is None
     assert wanted.lacks(ClusterLayout()) is None
-    assert wanted.serves(ClusterLayout())
-    assert not ClusterLayout().serves(wanted)
+    assert wanted.satisfies(ClusterLayout())
+    assert not ClusterLayout().satisfies(wanted)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_cluster_that_runs_already_says_what_it_lacks(wanted: ClusterLayout, l
     [ClusterLayout(security="mtls"), ClusterLayout(brokers=5), ClusterLayout(broker_configs={"num.io.threads": 3})],
 )
 def test_a_cluster_serves_no_experiment_whose_cluster_is_another(other: ClusterLayout) -> None:
-    assert not ClusterLayout(links=True).serves(other)
+    assert not ClusterLayout(links=True).satisfies(other)
 
 
 DISKS = """
@@ -156,5 +156,5 @@ def test_only_a_fault_that_breaks_disks_gets_them_with_room_for_the_planned_load
 
 @pytest.mark.parametrize("target", ["zookeeper", "zookeeper:1"])
 def test_zookeeper_has_none(target: str) -> None:
-    with pytest.raises(UsageFailure, match="ZooKeeper has no disk of its own, which power-loss breaks"):
+    with pytest.raises(UsageFailure, match="power-loss breaks disks, and ZooKeeper has none of its own"):
         with_disks(target=target)
