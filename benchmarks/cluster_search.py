@@ -15,7 +15,7 @@ from cluster_invariants import CLUSTER_INVARIANTS
 
 from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
 from kafka_chaos.reference_model.lockstep.clients import send_astray, send_while_leaderless
-from kafka_chaos.reference_model.lockstep.cluster_model import URGENT, Internal
+from kafka_chaos.reference_model.lockstep.cluster_model import URGENT, InternalAction
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, ActionError, ClusterConfig, ClusterState
 from kafka_chaos.reference_model.lockstep.stepping import Step
@@ -31,7 +31,7 @@ def checkpoint_high_watermark(state: ClusterState, config: ClusterConfig) -> Ite
                 yield state.with_replica(written)
 
 
-OPTIONAL: tuple[Internal, ...] = (end_parked_fetch, checkpoint_high_watermark, send_astray, send_while_leaderless)
+OPTIONAL: tuple[InternalAction, ...] = (end_parked_fetch, checkpoint_high_watermark, send_astray, send_while_leaderless)
 Progress = tuple[ClusterState, tuple[int, ...]]
 """A state, and how many actions of each group have been taken."""
 
@@ -51,7 +51,7 @@ def search_cluster(
     groups: Sequence[Sequence[Step]],
     *,
     max_states: int = 2_000_000,
-    optional: tuple[Internal, ...] = OPTIONAL,
+    optional: tuple[InternalAction, ...] = OPTIONAL,
 ) -> ClusterSearch:
     """Search all interleavings of the groups' actions with the cluster's own; stops at `max_states`."""
     breaches: dict[str, Progress] = {}
@@ -71,7 +71,7 @@ def search_cluster(
 
 
 def steps(
-    progress: Progress, config: ClusterConfig, groups: Sequence[Sequence[Step]], optional: tuple[Internal, ...]
+    progress: Progress, config: ClusterConfig, groups: Sequence[Sequence[Step]], optional: tuple[InternalAction, ...]
 ) -> Iterator[tuple[str, Progress]]:
     """All that may happen next, as (name, what it leads to)."""
     state, taken = progress
@@ -96,7 +96,7 @@ def _story(
     at: Progress,
     config: ClusterConfig,
     groups: Sequence[Sequence[Step]],
-    optional: tuple[Internal, ...],
+    optional: tuple[InternalAction, ...],
 ) -> tuple[str, ...]:
     path = search.path(at)
     return tuple(

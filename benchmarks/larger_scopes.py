@@ -107,11 +107,13 @@ def machines_of(
     if lane.transactional is not None:
         scope = prediction.bounds["transactions"]
         data, states = scope["data_may_lose"], scope["transaction_state_may_lose"]
-        question = question_of(lane, lane.transactional, fails=fails, data_may_be_lost=data, states_may_be_lost=states)
+        question = question_of(
+            lane, lane.transactional, brokers_fail=fails, data_may_be_lost=data, states_may_be_lost=states
+        )
         yield TRANSACTIONS, (question,), _forbidden_in(prediction, TransactionAnomaly)
     if lane.group_anomalies:
         lossy = prediction.bounds["groups"][0]["offsets_may_be_lost"]
-        asked = tuple(questions_of(lane, prediction, fails=fails, offsets_may_be_lost=lossy))
+        asked = tuple(questions_of(lane, prediction, brokers_fail=fails, offsets_may_be_lost=lossy))
         yield GROUPS, asked, _forbidden_in(prediction, GroupAnomaly)
 
 

@@ -21,7 +21,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 SOURCE = "source"
 """The name of the lane that a loop reads; no answer depends on it."""
-_WITHOUT_OPTION = (
+_KEYS_WITHOUT_OPTION = (
     *("lane", "topic", "cleanup_policy", "faults", "transactional", "group", "loop", "share", "delete_retention_ms"),
     *("assume", "consumer_offsets", "transaction_state", "created_late", "tiered", "retention_bytes"),
 )
@@ -91,10 +91,10 @@ def lane_options(
 ) -> Callable[[Command], Command]:
     """A decorator that adds to a command `--faults` and the options for the lane's topic, producers and cluster.
 
-    Keys in `added` get an option despite `_WITHOUT_OPTION`, keys in `left_out` none. `replaced`: by key, see `_option`.
+    Keys in `added` get an option despite `_KEYS_WITHOUT_OPTION`, those in `left_out` none. `replaced`: see `_option`.
     """
     names = [field.name for field in fields(Lane)]
-    keys = [name for name in names if name not in (*_WITHOUT_OPTION, *left_out) or name in added]
+    keys = [name for name in names if name not in (*_KEYS_WITHOUT_OPTION, *left_out) or name in added]
     return _all_of(*(_option(Lane, key, **replaced.get(key, {})) for key in keys), _faults_option)
 
 

@@ -1,7 +1,7 @@
 """What the models of `transactions/` and `groups/` share: the search for anomalies, and the stories told of them.
 
-The model of a lane (`lane/`) uses only `shown`: its searches leave out states that others make superfluous, and its
-stories name brokers that the search does not tell apart.
+The model of a lane (`lane/`) uses only `shown`. Its searches leave out states that can do and show no more
+than another one, and its stories name brokers that the search does not tell apart.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Findings(Generic[AnomalyKind]):
 def shown(
     end: End | None, checks: Mapping[AnomalyKind, Callable[[End], bool]], wanted: Iterable[AnomalyKind] | None = None
 ) -> frozenset[AnomalyKind]:
-    """The anomalies that a run shows by its `end`, out of the `wanted` ones or of all; none if `end` is None."""
+    """The `wanted` anomalies (all by default) that a finished run shows. `end`: its evidence, None if it can't end."""
     if end is None:
         return frozenset()
     return frozenset([anomaly for anomaly in (checks if wanted is None else wanted) if checks[anomaly](end)])
@@ -60,7 +60,7 @@ class Machine(Generic[Setup, State, Action, End, AnomalyKind]):
 
     `actions`: each yields every way in which its action can be taken in a state. `canonical`: the representative of all
     states that behave alike. `nameless`: a value that is equal for states that differ only in names, such as those of
-    members; stories keep the names. `ending`: the evidence of a run that ends in a state, None if it can't end there.
+    members; stories keep the names. `ending`: the evidence of a run that ends in a state, None if no run can end there.
     `checks`: by anomaly, whether an ending shows it. A story has the sentences of `beginning`, a `sentence` for each
     action with the states before and after it, and the `conclusion`.
     """
@@ -85,7 +85,7 @@ class Machine(Generic[Setup, State, Action, End, AnomalyKind]):
     def search(
         self, wanted: Set[AnomalyKind], setup: Setup, budget: Budget
     ) -> tuple[Search[State], dict[AnomalyKind, State]]:
-        """Search one scope. Return the search, and by anomaly found the nearest state that shows it."""
+        """Search one scope. Return the search, and for each anomaly that it found the nearest state that shows it."""
         nearest: dict[AnomalyKind, State] = {}
 
         def visit(state: State) -> bool:

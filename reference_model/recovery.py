@@ -19,7 +19,7 @@ from kafka_chaos.contract.lane.recovery import RecoveryAnomaly, Timings
 BREAKS_CONNECTIONS = frozenset({"kill", "stop", "power-loss"})
 """The kinds of faults that end a broker's process."""
 _LAG_FACTOR = 1.5
-"""A lagging follower is dropped after at most 1.5 `replica.lag.time.max.ms`: leaders check twice in that time."""
+"""A leader checks every half of `replica.lag.time.max.ms`, so it drops a lagging follower after at most 1.5 of them."""
 _JITTER_FACTOR = 1.5
 """librdkafka waits for up to half a backoff longer than the backoff."""
 SHARE_SESSION_MS = 6_000
@@ -61,28 +61,26 @@ def bounds_of(
     `followers_hang`: whether these faults may keep a follower from fetching.
     """
     kinds = frozenset(kinds)
-    hangs = not kinds or not kinds <= BREAKS_CONNECTIONS
+    requests_hang = not kinds or not kinds <= BREAKS_CONNECTIONS
     group = lane.group or (None if lane.loop is None else lane.loop.group)
     failover: Parts = (("session", timings.session_ms), ("election", timings.election_ms))
-    lag: Parts = (("lag of a follower", round(timings.lag_ms * _LAG_FACTOR)),) if hangs and followers_hang else ()
+    follower_lag = ("lag of a follower", round(timings.lag_ms * _LAG_FACTOR))
+    lag: Parts = (follower_lag,) if requests_hang and followers_hang else ()
     transaction: Parts = ()
     if lane.transactional is not None:
-        transaction = (("transaction", lane.transactional.timeout_ms), ("check for it", timings.abort_check_ms))
+        transaction = (("transaction", lane.transactional.timeout_ms), ("check for time-outs", timings.abort_check_ms))
     reconnect_ms = None if timings.reconnect_ms is None else round(timings.reconnect_ms * _JITTER_FACTOR)
     find_leader: Parts = (("reconnect", reconnect_ms), ("retry", timings.retry_ms))
-    request: Parts = (("request", timings.request_ms), ("connection", timings.connect_ms)) if hangs else ()
-    fetch: Parts = (("request of a consumer", timings.fetch_ms), ("connection", timings.connect_ms)) if hangs else ()
+    connection = ("connection", timings.connect_ms)
+    request: Parts = (("request", timings.request_ms), connection) if requests_hang else ()
+    fetch: Parts = (("request of a consumer", timings.fetch_ms), connection) if requests_hang else ()
     linger: Parts = () if timings.linger_ms is None else (("linger", timings.linger_ms),)
     producing = failover + lag + request + find_leader + linger + transaction
     consuming = failover + lag + fetch + find_leader + transaction + _rebalance(group)
     parts_of = {
         RecoveryAnomaly.STALLED_PRODUCER: producing + (() if lane.loop is None else _rebalance(lane.loop.group)),
         RecoveryAnomaly.STALLED_CONSUMER: consuming,
-        RecoveryAnomaly.ISR_NOT_RESTORED: (
-            *failover,
-            ("fetch of a follower", timings.replica_socket_ms),
-            ("lag of a follower", round(timings.lag_ms * _LAG_FACTOR)),
-        ),
+        RecoveryAnomaly.ISR_NOT_RESTORED: (*failover, ("fetch of a follower", timings.replica_socket_ms), follower_lag),
     }
     if group is not None:
         parts_of[RecoveryAnomaly.GROUP_NOT_STABLE] = failover + fetch + find_leader + transaction + _rebalance(group)

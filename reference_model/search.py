@@ -1,7 +1,7 @@
 """Two exhaustive searches of state spaces: breadth-first, and fewest-faults-first.
 
-Both find shortest paths. For the second, fewer faults count before fewer steps; it leaves out states that others make
-superfluous. `Search.complete` is False if a search ended before it had reached every state.
+Both find shortest paths. The second prefers fewer faults to fewer steps, and leaves out states that can do and show no
+more than another one. `Search.complete` is False if a search ended before it had reached every state.
 """
 
 from __future__ import annotations
@@ -119,8 +119,7 @@ class Search(Generic[State]):
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Switch off the garbage collector, which would traverse millions of tuples of a search in vain: they have no
-    cycles.
+    """Switch off the garbage collector: it would traverse millions of tuples in vain, since they have no cycles.
 
     Only CPython frees objects without the collector, so on other interpreters it stays on.
     """
@@ -143,7 +142,7 @@ def breadth_first(
 ) -> Search[State]:
     """Reach every state; `visit` sees each once, in order of distance, and ends the search by returning True.
 
-    Of states with the same `key`, the nearest stands for all. `complete` is False if `visit` or the budget ended it.
+    Of states with the same `key`, the nearest stands for all. If `visit` or the budget ended it, it is not `complete`.
     """
     started, cpu_started = time.monotonic(), time.process_time()
     parents: dict[State, State | None] = {initial: None}
@@ -187,7 +186,7 @@ def fewest_faults_first(
     split_abilities: Callable[[State], tuple[Hashable, int]],
     budget: Budget,
 ) -> Search[State]:
-    """Reach every state that no other one makes superfluous: by fewest faults first, then by fewest steps.
+    """Reach the states in order of faults, then of steps, except those that can do and show no more than another one.
 
     The search begins in each initial state. `faults` counts the faults that have struck before a state; no step makes
     it smaller. `split_abilities` splits a state into the rest and its abilities, a bit set: of two states with the same

@@ -51,7 +51,7 @@ def join(state: State, setup: Setup) -> Iterator[Step]:
 
 def join_again(state: State, setup: Setup) -> Iterator[Step]:
     """A member of the group takes part in a rebalance, between batches. An eager one first gives back what it has."""
-    if not state.preparing or not setup.rules.waits_for_all:
+    if not state.preparing or not setup.rules.awaits_members:
         return
     for slot in slots_in(state):
         member = state.members[slot]
@@ -67,21 +67,21 @@ def assign(state: State, setup: Setup) -> Iterator[Step]:
     present = slots_in(state)
     if not state.preparing or not present:
         return
-    if setup.rules.waits_for_all and any(not state.joined >> slot & 1 for slot in present):
+    if setup.rules.awaits_members and any(not state.joined >> slot & 1 for slot in present):
         return
-    if setup.rules.waits_for_all:  # Members say what they own when they join.
+    if setup.rules.awaits_members:  # Members say what they own when they join.
         owners = [slot for slot in present if state.members[slot].owns]
     else:  # KIP-848: the coordinator has given the partition to its owner, and has not got it back.
         owners = [slot for slot in present if slot == state.coordinator.owner]
     for target in present:
-        if not setup.rules.waits_for_all and state.members[target].phase != ACTIVE:
+        if not setup.rules.awaits_members and state.members[target].phase != ACTIVE:
             continue
         if owners and target not in owners and setup.rules.revokes_first:
             if all(state.members[slot].phase == ACTIVE and state.members[slot].record == NONE for slot in owners):
-                after = _begun(state, setup, present if setup.rules.waits_for_all else owners, NONE)
+                after = _begun(state, setup, present if setup.rules.awaits_members else owners, NONE)
                 yield Action("give_back", owners[0]), after._replace(preparing=True)
         else:
-            after = _begun(state, setup, present if setup.rules.waits_for_all else [target], target)
+            after = _begun(state, setup, present if setup.rules.awaits_members else [target], target)
             yield Action("assign", target), after
 
 

@@ -20,7 +20,7 @@ from kafka_chaos.contract.lane.metadata import release
 class Rules:
     """The rules of a protocol. Tests switch off single rules, to see that the model notices.
 
-    `gives_back_all`: a member that joins again gives back what it has. `waits_for_all`: a generation begins once all
+    `gives_back_all`: a member that joins again gives back what it has. `awaits_members`: a generation begins once all
     members have joined. `fences`: the commit of a member that is not in the group, or in another generation, is
     refused; `fences_transactions`: so is its offset in a transaction (KIP-447). `revokes_first`: a partition moves on
     only after its owner has given it back. `waits_for_stable`: a member that asks for a committed offset waits until
@@ -29,7 +29,7 @@ class Rules:
 
     name: str
     gives_back_all: bool
-    waits_for_all: bool
+    awaits_members: bool
     fences: bool = True
     fences_transactions: bool = True
     revokes_first: bool = True
@@ -37,9 +37,9 @@ class Rules:
     replays: bool = True
 
 
-EAGER_RULES = Rules("eager", gives_back_all=True, waits_for_all=True)
-COOPERATIVE_RULES = Rules("cooperative", gives_back_all=False, waits_for_all=True)
-CONSUMER_RULES = Rules("consumer", gives_back_all=False, waits_for_all=False)
+EAGER_RULES = Rules("eager", gives_back_all=True, awaits_members=True)
+COOPERATIVE_RULES = Rules("cooperative", gives_back_all=False, awaits_members=True)
+CONSUMER_RULES = Rules("consumer", gives_back_all=False, awaits_members=False)
 PROTOCOL_RULES = (EAGER_RULES, COOPERATIVE_RULES, CONSUMER_RULES)
 
 

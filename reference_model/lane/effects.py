@@ -9,7 +9,7 @@ from kafka_chaos.reference_model.protocol.rules import rules_of
 
 
 class Action(NamedTuple):
-    """One step: its name, the broker (index into the state's replicas) and the record that it concerns, −1 if none.
+    """One step: its name, and the `broker` (an index into the state's replicas) and `record` that take part, or −1.
 
     `detail`: a further word of the step's sentence. `from_socket`: the request had piled up in the broker's socket.
     """
@@ -57,7 +57,7 @@ def too_few_in_sync(state: states.LaneState, lane: Lane, replica: states.LaneRep
 
 
 def in_doubt(record: states.Record) -> states.Record:
-    """The record after an attempt that may or may not have been appended: to be retried, or `info`."""
+    """The record after an attempt that may have reached the log: RETRY while attempts are left, and then INFO."""
     return states.Record(states.RETRY if record.attempts else states.INFO, record.attempts, states.NOWHERE)
 
 

@@ -15,15 +15,15 @@ Connections end by faults alone, not by `connections.max.idle.ms` and not becaus
 from the metadata (librdkafka does, since 2.10). A leader that runs and is reached receives what is sent to it, and
 answers within `request.timeout.ms` as soon as it can.
 
-Three facts of Kafka 3.9 are coarser in the lane than in the model beside real brokers (`lockstep/`):
+The model of a lane simplifies three behaviours of Kafka 3.9, which the model beside real brokers (`lockstep/`) has:
 
 - Since 3.7 (KAFKA-15583) the high watermark waits while the ISR is smaller than min.insync.replicas. In a lane it
   advances, but consumers read nothing new meanwhile. This matters only to a follower that is to join the ISR: it
-  must first reach the watermark, which is higher in a lane. A slow follower that is still in the ISR need not.
+  must first reach the watermark, which is higher in a lane. Followers that are still in the ISR are not affected.
   Tests compare a watermark that waits with one that advances: both show the same anomalies.
-- The controller first removes a dead leader (leader -1, with a leader epoch of its own), and then elects another in the
-  next leader epoch. A lane counts one epoch for both: epochs are only compared, so how far they rise changes nothing.
-- A broker that learns that its partition has no leader keeps its epoch and role. In a lane no broker learns of it.
+- The controller first removes a dead leader (leader −1, in a new leader epoch), and then elects another in the next
+  leader epoch. A lane counts one epoch for both: epochs are only compared, so how far they rise changes nothing.
+- A broker that learns that its partition has no leader keeps its epoch and role. In a lane no broker learns of that.
 
 Brokers refuse the first batch of a producer unless it has sequence number 0, even if they hold no earlier batch: Kafka
 promises that. Before the fix of KAFKA-15591, brokers take any first batch: a known defect (`predict/defects.py`).
@@ -171,14 +171,14 @@ def answer(state: states.LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def may_acknowledge(state: states.LaneState, lane: Lane, replica: states.LaneReplica, offset: int) -> bool:
-    """Whether the broker may answer for the entry at an offset, and the answer is the acknowledgement."""
+    """Whether the broker may answer the request whose record is at this offset, and acknowledges the record."""
     return answerable(state, lane, replica, offset) and (
         lane.acks != "all" or not too_few_in_sync(state, lane, replica)
     )
 
 
 def answerable(state: states.LaneState, lane: Lane, replica: states.LaneReplica, offset: int) -> bool:
-    """Whether the broker may answer for the entry at an offset: with acks=all, once all of its ISR holds the entry."""
+    """Whether the broker may answer the request whose record is at this offset. With acks=all its ISR must hold it."""
     if lane.acks == "1":
         return True
     if replica.role == states.LEADER:
@@ -190,8 +190,8 @@ def request_timeout(state: states.LaneState, lane: Lane) -> Iterator[Step]:
     """No answer comes in time, so the attempt is in doubt.
 
     A frozen broker answers nobody: the producer closes the connection, and what lies in the broker's socket stays
-    there. With acks=all the answer waits for a slow follower or, if the broker is a zombie, for followers that have
-    left it, until the broker answers REQUEST_TIMED_OUT.
+    there. With acks=all a broker waits for a slow follower, and a zombie for followers that no longer fetch from it,
+    until the time comes to answer REQUEST_TIMED_OUT.
     """
     for broker, replica in state.representative_replicas():
         if replica.role == states.FROZEN_LEADER and (replica.awaited or replica.pending):
@@ -218,7 +218,7 @@ def fail_attempt(state: states.LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def give_up(state: states.LaneState) -> Iterator[Step]:
-    """The producer's delivery time-out passes: outcome `info`, and the next record may go.
+    """The producer's delivery time-out passes: outcome `info`, and the next record may be sent.
 
     This matters only where the next record waits for this one. Elsewhere it is the same as never trying again.
     """
@@ -233,15 +233,15 @@ def _attempted(record: states.Record) -> states.Record:
 
 
 def _rejected(record: states.Record) -> states.Record:
-    """The record after an attempt that certainly appended nothing, and so does not count against the retries: an
-    attempt that was counted when it was queued (WAITING) is given back."""
+    """The record after an attempt that certainly appended nothing. Such an attempt is free: if it was counted when the
+    request was queued (WAITING), the record has one more attempt left again."""
     return states.Record(states.RETRY, record.attempts + (record.status == states.WAITING), states.NOWHERE)
 
 
 def _with_answered(
     state: states.LaneState, broker: int, answered: tuple[int, int], record: states.Record
 ) -> states.LaneState:
-    """The state after a broker has answered for an entry of `pending`; `record`: what the producer knows then."""
+    """The state after a broker has answered a request of `pending`. `record`: what the producer then knows of it."""
     replica = state.replicas[broker]
     pending = tuple([other for other in replica.pending if other != answered])
     return state.with_replica(broker, replica._replace(pending=pending)).with_record(answered[0], record)

@@ -7,12 +7,12 @@ Each function yields every way in which a fault of its kind can strike a broker 
   since the operating system decides what is flushed when (`log.flush.interval.messages` has its default; with 1, every
   record is flushed). Several brokers that lose power at once are several entries.
 - A kill and a power loss are unclean shutdowns: a broker that comes back from one is no eligible leader replica
-  (KIP-966). From a controlled shutdown, a pause or a partition it comes back with its standing.
+  (KIP-966). After a controlled shutdown, a pause or a partition, a replica that was eligible still is.
 - A pause or a partition that outlasts the session with ZooKeeper, or in KRaft mode with the controller, makes a leader
   a zombie. A paused broker answers nobody; a partitioned one may or may not stay within its clients' reach: both are
   explored.
-- A request that arrives twice disturbs nobody. Every other fault on a follower keeps it from fetching and out of the
-  ISR until it is back.
+- A request that arrives twice does not hinder its broker. Every other fault keeps a follower from fetching, and out
+  of the ISR, until the follower is back.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -74,8 +74,7 @@ def partition(state: states.LaneState, lane: Lane, broker: int) -> Iterator[Step
 
 
 def session_expiry(state: states.LaneState, lane: Lane, broker: int) -> Iterator[Step]:
-    """The session of a running broker, with ZooKeeper or the controller, expires. The broker only learns later that it
-    was replaced."""
+    """The session of a broker expires while it runs. Only later does the broker learn that another one leads."""
     replica = state.replicas[broker]
     if replica.role == states.LEADER:
         yield Action("session_expiry", broker), depose(state, lane, broker)
@@ -86,7 +85,7 @@ def session_expiry(state: states.LaneState, lane: Lane, broker: int) -> Iterator
 def repeat(state: states.LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """A produce request arrives twice: the producer knows nothing of the copy, which comes right behind the request.
 
-    So the broker still has the request unread, or has appended nothing since.
+    So when the copy arrives, the request is still unread, or its record is the last one that the broker appended.
     """
     replica = state.replicas[broker]
     for request in dict.fromkeys((*replica.awaited, *replica.unawaited)):
@@ -126,8 +125,8 @@ def fail_broker(
 
     The broker leaves the ISR as `membership.without_failed` says. `clean`: it shut down cleanly, or still runs.
 
-    With clean elections, a broker that is down and one that is back and has fetched nothing yet are equivalent: the
-    former counts as back at once. With unclean elections they differ, since only a broker that is back can be elected.
+    With clean elections, a broker that is down counts as back at once: it behaves like one that is back and has fetched
+    nothing yet. With unclean elections the two differ, since only a broker that is back can be elected.
     """
     state = drop_connections(state, broker)
     replicas = without_failed(state.replicas, lane, broker, clean=clean)

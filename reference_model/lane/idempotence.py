@@ -34,7 +34,7 @@ def implicitly_acknowledged(state: LaneState, acknowledged: int) -> LaneState:
     """librdkafka's rule: an acknowledged record acknowledges the records before it that wait to be sent again.
 
     Records acknowledged in this way have no offset, whatever a broker answered to them. The rule is right only if
-    brokers accept a producer's batches in order, and accept no later batch as its first. Source: librdkafka 2.15.0,
+    brokers accept a producer's batches in order, from the first batch on. Source: librdkafka 2.15.0,
     `rd_kafka_handle_idempotent_Produce_success` in src/rdkafka_request.c (line 4803), which calls
     `rd_kafka_dr_implicit_ack` in src/rdkafka_broker.c (line 3107).
     """
@@ -47,7 +47,7 @@ def implicitly_acknowledged(state: LaneState, acknowledged: int) -> LaneState:
 def after_refusal(state: LaneState, request: int, refusal: Refusal) -> LaneState:
     """The state after the producer has heard of a refusal.
 
-    It renews its producer epoch where that helps (KIP-360). Then the refused record is the first one of the new epoch.
+    The producer renews its epoch where that helps (KIP-360). Then the refused record is the first of the new epoch.
     """
     index = record_of(request)
     has_predecessor = producer_epoch_of(request) == state.producer_epoch and index > state.first_records[-1]

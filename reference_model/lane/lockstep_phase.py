@@ -34,7 +34,7 @@ class LockstepStep(StrEnum):
     EXPIRE_SESSION = "expire-session"
     """The frozen leader's session, with ZooKeeper or with the controller, expires."""
     THAW = "thaw"
-    """The frozen broker runs on."""
+    """The frozen broker continues."""
     ELECT = "elect"
     """The controller elects a new leader."""
     RESTART = "restart"
@@ -69,8 +69,7 @@ def usual_scope(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> Scope:
 
 
 def replication_is_cut(lockstep: Lockstep, steps_done: int) -> bool:
-    """Whether the followers can't fetch after the first `steps_done` steps: a cut lasts until it is lifted or its
-    leader is gone."""
+    """Whether followers can't fetch after `steps_done` steps: a cut lasts until it is lifted or its leader is gone."""
     cut = False
     for step in lockstep[:steps_done]:
         if step is LockstepStep.CUT_REPLICATION:
@@ -115,7 +114,7 @@ def next_step(state: LaneState, lane: Lane, lockstep: Lockstep) -> Iterator[Step
 
 
 def _has_unreplicated_record(state: LaneState, lane: Lane, leader: int) -> bool:
-    """Whether the leader holds a record that no follower holds; with acks=1, an acknowledged one (acks=0: each is)."""
+    """Whether the leader holds a record that no follower holds. With acks=1, the record must be acknowledged, too."""
     replicated = max((len(r.log) for r in state.replicas if r.role == FOLLOWER), default=0)
     if lane.acks == "1":
         return any(record.status == OK and record.offset >= replicated for record in state.records)

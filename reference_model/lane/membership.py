@@ -1,7 +1,7 @@
-"""Who is in a lane's ISR, who is eligible beside it (KIP-966), and whom the controller may elect.
+"""Who is in a lane's ISR, who is eligible outside it (KIP-966), and whom the controller may elect.
 
 In clusters without eligible leader replicas, the last member of the ISR stays in it, dead or alive. In clusters with
-them, every broker that is gone leaves the ISR, which may become empty; former members keep a standing.
+them, every broker that is gone leaves the ISR, which may become empty; its standing says whether it is electable.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ class Election(NamedTuple):
 def without_failed(replicas: Replicas, lane: Lane, broker: int, *, clean: bool) -> Replicas:
     """The replicas after the controller has found a broker dead.
 
-    `clean`: the broker has had no unclean shutdown, after which it would not be eligible.
+    `clean`: the broker shut down cleanly, or still runs. After an unclean shutdown it is not eligible.
     """
     leaves = rules_of(lane).elects_eligible or may_leave_isr(len(_members(replicas)))
     isr = _members(replicas) - {broker} if leaves else _members(replicas)

@@ -30,9 +30,9 @@ def fetch(state: states.LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def shrink_isr(state: states.LaneState, lane: Lane) -> Iterator[Step]:
-    """The leader drops a follower that has not caught up for `replica.lag.time.max.ms` from the ISR.
+    """The leader drops a follower from the ISR, because it has not caught up for `replica.lag.time.max.ms`.
 
-    The follower may hold all of this producer's records and lag behind another's, which the state does not show.
+    The follower may hold all of this producer's records and lack those of another producer, which no state shows.
     """
     if state.leader < 0:
         return
@@ -43,7 +43,7 @@ def shrink_isr(state: states.LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def expand_isr(state: states.LaneState, lane: Lane) -> Iterator[Step]:
-    """The leader adds a follower to the ISR that has reached the high watermark and the start of the leader epoch."""
+    """A follower joins the ISR once it has reached the high watermark and the start of the leader epoch."""
     leader = state.leader
     if leader < 0:
         return
@@ -103,7 +103,7 @@ def learn(state: states.LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def restart(state: states.LaneState, lane: Lane) -> Iterator[Step]:
-    """A broker comes back from its log and follows the leader, if there is one."""
+    """A broker that was down starts with the log on its disk, and follows the leader, if there is one."""
     for broker, replica in state.representative_replicas():
         if replica.role == states.DOWN:
             back = with_item(state.replicas, broker, replica._replace(role=states.FOLLOWER))
@@ -114,7 +114,7 @@ def restart(state: states.LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def thaw(state: states.LaneState, lane: Lane) -> Iterator[Step]:
-    """A frozen broker runs on with what it believed before."""
+    """A frozen broker continues, and believes what it believed before."""
     for broker, replica in state.representative_replicas():
         if replica.role == states.FROZEN_LEADER:
             thawed = with_item(state.replicas, broker, replica._replace(role=states.LEADER))
@@ -123,10 +123,9 @@ def thaw(state: states.LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def expire(state: states.LaneState, lane: Lane) -> Iterator[Step]:
-    """The session of a frozen leader expires, with ZooKeeper or, in KRaft mode, with the controller: the partition has
-    no leader until the election.
+    """The session of a frozen leader expires: the partition has no leader until the next election.
 
-    The broker thaws later and runs on. Nobody notices when exactly it thaws, so a zombie may act from here on.
+    The broker thaws later. Nobody notices when exactly it thaws, so it may act as a zombie from here on.
     """
     for broker, replica in state.representative_replicas():
         if replica.role == states.FROZEN_LEADER:

@@ -57,7 +57,7 @@ A partition may cut the broker off from its clients, like a pause, or not, like 
 mapping, a kind comes after the kinds whose effects it can have."""
 COMPARED_KINDS = (*({kind} for kind in CAN_STRIKE_AS), {"pause", "session-expiry"})
 """Sets of kinds by which `split_abilities` compares two lists of faults. The first list can do all that the second can
-if, for each set, it has at least as many faults that can strike as some kind of the set. The last set is there because
+if, for each set, it has at least as many faults that can strike as one of its kinds. The last set is there because
 a partition strikes either as a pause or as a session expiry, and would otherwise count as both."""
 
 
@@ -128,8 +128,8 @@ class Record(NamedTuple):
 class LaneState(NamedTuple):
     """The state of a lane: brokers, producer, consumers and the faults left.
 
-    `reads`: the bit set of each `read_bit(record, offset)` that some consumer has read. `faults`: the faults that may
-    still strike. `first_records`: by epoch of an idempotent producer, the record with sequence number 0.
+    `reads`: the bit set of all reads by consumers, a `read_bit(record, offset)` each. `faults`: the faults that may
+    still strike. `first_records`: by producer epoch, the record with sequence number 0 (of an idempotent producer).
     `addressed_epoch`: the highest leader epoch that the producer has addressed. `lockstep_steps_done`: how many steps
     of the lock-step phase are done. `takes_any_first_batch`: brokers let an unknown producer begin with any sequence
     number, instead of 0 alone (KAFKA-15591, a known defect).
@@ -152,7 +152,7 @@ class LaneState(NamedTuple):
 
     @property
     def leader(self) -> int:
-        """The index of the broker that leads by the controller's record and serves, or -1."""
+        """The index of the broker that the controller has elected and that serves clients, or -1."""
         for index, replica in enumerate(self.replicas):
             if replica.role == LEADER:
                 return index

@@ -14,7 +14,7 @@ from kafka_chaos.reference_model.lockstep.producers import Entry, after_append, 
 from kafka_chaos.reference_model.lockstep.state import (
     CONTROL,
     FOLLOWER,
-    HELD,
+    HELD_FETCHES,
     LEADER,
     NOBODY,
     NONE,
@@ -37,7 +37,7 @@ def reachable_leader(state: ClusterState, config: ClusterConfig, follower: Repli
     if not follower.runs or follower.role != FOLLOWER or not follower.leader:
         return None
     leader = state.replica(follower.leader)
-    cut = any(state.is_cut(channel, follower.broker, leader.broker) for channel in (REPLICATION, HELD))
+    cut = any(state.is_cut(channel, follower.broker, leader.broker) for channel in (REPLICATION, HELD_FETCHES))
     if cut or not leader.runs or leader.role != LEADER:
         return None
     return leader if serves(leader.leader_epoch, follower.leader_epoch, checks_epoch=config.protocol.fenced) else None
@@ -96,7 +96,7 @@ def truncated(replica: Replica, end: int) -> Replica:
 
 
 def fetch(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
-    """A follower fetches from its log end; urgent while the leader or the follower learns something by it.
+    """A follower fetches from its log end; urgent while the leader or the follower learns something from the fetch.
 
     The request alone tells the leader how far the follower is. A fetch that has nothing to return is parked.
     """
@@ -114,16 +114,15 @@ def fetch(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
             parked = follower._replace(parked=True)
             yield state.with_replica(parked).with_replica(with_advanced_watermark(informed, config))
             continue
-        # A fetch that was parked has told the leader the follower's log end before.
+        # A parked fetch has already told the leader the follower's log end.
         informed = leader if follower.parked else with_advanced_watermark(with_fetched_offset(leader, follower), config)
         yield state.with_replica(informed).with_replica(_received(follower, informed))
 
 
 def _answer_held(state: ClusterState) -> Iterator[ClusterState]:
-    """A parked fetch is answered although the follower's next fetch is held; the leader learns nothing by the
-    answer."""
+    """A parked fetch is answered although the follower's next fetch is held; the leader learns nothing from that."""
     for follower in state.replicas:
-        if not follower.runs or not follower.parked or not state.is_cut(HELD, follower.broker, follower.leader):
+        if not follower.runs or not follower.parked or not state.is_cut(HELD_FETCHES, follower.broker, follower.leader):
             continue
         leader = state.replica(follower.leader)
         if leader.runs and leader.role == LEADER and follower.log_end < leader.log_end:
@@ -192,8 +191,7 @@ def checkpoint_meanwhile(state: ClusterState) -> Iterator[tuple[ClusterState, bo
 
 
 def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
-    """A broker receives the oldest LeaderAndIsr that the controller, or a former controller, has sent to it; urgent
-    unless the broker is cut off."""
+    """A broker that is not cut off receives the oldest LeaderAndIsr from the controller or a former one; urgent."""
     for request in _first_on_each_connection(state):
         replica = state.replica(request.to)
         if not replica.runs or state.is_cut(CONTROL, request.controller, replica.broker):
@@ -212,8 +210,8 @@ def deliver_news_of_isr(state: ClusterState) -> Iterator[ClusterState]:
     """
     for change in _first_on_each_connection(state):
         replica = state.replica(change.to)
-        isr_alone = replica.role == FOLLOWER and change.leader_epoch == replica.leader_epoch and not change.stop
-        if isr_alone and replica.runs and not state.is_cut(CONTROL, change.controller, replica.broker):
+        only_isr_changes = replica.role == FOLLOWER and change.leader_epoch == replica.leader_epoch and not change.stop
+        if only_isr_changes and replica.runs and not state.is_cut(CONTROL, change.controller, replica.broker):
             yield _delivered(state, change).with_replica(replay(replica, change))
 
 
@@ -236,7 +234,7 @@ def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) 
     """The replica after its broker has received a LeaderAndIsr.
 
     A request from a sender without ClusterAction, of a stale controller epoch, or of a stale leader epoch is refused.
-    The leader epoch that the broker has already is refused like a stale one.
+    So is a request with the leader epoch that the broker already has.
     """
     if not authorized or request.controller_epoch < replica.controller_epoch:
         return replica
@@ -259,7 +257,7 @@ def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) 
 def replay(replica: Replica, change: LeaderAndIsr) -> Replica:
     """The replica after its broker has replayed a change from the metadata log, in KRaft mode.
 
-    If the broker knows the leader epoch already, only the ISR changes. Without a leader, it follows nobody.
+    If the broker knows the leader epoch already, only the ISR changes. If nobody leads, it follows nobody.
     """
     replica = replica._replace(controller_epoch=change.controller_epoch)
     if replica.role == OFFLINE:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from kafka_chaos.reference_model.lockstep.brokers import append, with_advanced_watermark
 from kafka_chaos.reference_model.lockstep.producers import Entry, remembered
 from kafka_chaos.reference_model.lockstep.state import (
-    CLIENT,
+    ANY_CLIENT,
     CLIENTS,
     LEADER,
     ClusterConfig,
@@ -46,7 +46,7 @@ def _send_to_leaders(state: ClusterState, config: ClusterConfig, *, names_itself
     """Each producer's first record reaches a leader. `names_itself`: the broker's own metadata name it the leader."""
     for produce in _first_of_each_producer(state):
         for replica in state.replicas:
-            serves = replica.role == LEADER and replica.runs and not state.is_cut(CLIENTS, CLIENT, replica.broker)
+            serves = replica.role == LEADER and replica.runs and not state.is_cut(CLIENTS, ANY_CLIENT, replica.broker)
             if serves and (replica.leader == replica.broker) is names_itself:
                 yield from _handle(state, config, replica, produce)
 

@@ -10,10 +10,10 @@ from kafka_chaos.reference_model.lockstep.observation import Comparison, Observa
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel, settled
 
-Internal = Callable[[ClusterState, ClusterConfig], Iterator[ClusterState]]
+InternalAction = Callable[[ClusterState, ClusterConfig], Iterator[ClusterState]]
 """What a cluster does by itself, as a function that yields every next state."""
 
-URGENT: tuple[Internal, ...] = (
+URGENT: tuple[InternalAction, ...] = (
     controller.session_ends,
     controller.controller_takes_over,
     quorum.active_controller_changes,
@@ -28,12 +28,12 @@ URGENT: tuple[Internal, ...] = (
     clients.answer,
 )
 """Actions that a cluster takes before it has settled."""
-OPTIONAL: tuple[Internal, ...] = (brokers.end_parked_fetch, clients.send_astray, clients.send_while_leaderless)
+OPTIONAL: tuple[InternalAction, ...] = (brokers.end_parked_fetch, clients.send_astray, clients.send_while_leaderless)
 """Actions that a cluster may or may not have taken by the time it has settled."""
 
 Checkpoints = tuple[int, ...]
 """Each replica's checkpointed high watermark."""
-_AS_BEFORE = -1
+_NO_CHECKPOINT = -1
 """Stands for the checkpoint of a replica in a state without checkpoints."""
 
 
@@ -108,7 +108,7 @@ class ClusterModel(SteppedModel[ClusterState]):
 def _without_checkpoints(state: ClusterState) -> tuple[ClusterState, Checkpoints]:
     """The state without its checkpoints, and the checkpoints."""
     written = tuple(replica.checkpointed_high_watermark for replica in state.replicas)
-    bare = tuple(replica._replace(checkpointed_high_watermark=_AS_BEFORE) for replica in state.replicas)
+    bare = tuple(replica._replace(checkpointed_high_watermark=_NO_CHECKPOINT) for replica in state.replicas)
     return state._replace(replicas=bare), written
 
 
@@ -116,14 +116,14 @@ def _with_checkpoints(state: ClusterState, written: Checkpoints) -> ClusterState
     """The state with the checkpoints from before, except those of replicas that were deleted meanwhile."""
     replicas = tuple(
         replica._replace(checkpointed_high_watermark=value)
-        if replica.checkpointed_high_watermark == _AS_BEFORE
+        if replica.checkpointed_high_watermark == _NO_CHECKPOINT
         else replica
         for replica, value in zip(state.replicas, written, strict=True)
     )
     return state._replace(replicas=replicas)
 
 
-class AccompaniedModel(ClusterModel):
+class ClusterWithGroupModel(ClusterModel):
     """A cluster, and a group that reads from it: an observation must match both.
 
     `group_field`: the field of an observation that is about the group.

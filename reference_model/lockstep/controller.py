@@ -1,7 +1,7 @@
 """Actions of the controller: one action, one function. `lockstep/brokers.py` has the answers to its requests.
 
 Sources: Kafka's documentation, KIP-497 (ISR changes go through the controller), KIP-380 (a restarted broker gets
-nothing from before its registration).
+no request from before its registration).
 
 Left out: ZooKeeper itself (its writes are atomic and seen at once), UpdateMetadata, cancelling a reassignment.
 """
@@ -29,8 +29,8 @@ def decide(
 ) -> ClusterState:
     """The controller writes a new leader and ISR, and informs every live broker.
 
-    With ZooKeeper, this begins a leader epoch. In KRaft mode, since 3.6, only another leader begins a leader epoch, or
-    the end of a reassignment that `removes` replicas (KAFKA-15021).
+    With ZooKeeper, this begins a leader epoch. In KRaft mode, since 3.6 (KAFKA-15021), it does so only if the leader
+    changes, or if a reassignment ends that `removes` replicas.
     """
     old = state.partition
     begins_epoch = not config.kraft or removes or leader != old.leader
@@ -93,7 +93,7 @@ def broker_failed(state: ClusterState, config: ClusterConfig, broker: int) -> Cl
 
 
 def replica_failed(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """The controller elects another leader than a replica that failed, or takes the replica out of the ISR."""
+    """A replica failed: if it led, the controller elects another leader, and otherwise takes it out of the ISR."""
     partition = state.partition
     if partition.leader == broker:
         return elect(state, config, excluded=broker)
@@ -242,7 +242,7 @@ def shrink_isr(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterSt
 
 
 def drop_lagging(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
-    """Every way the leader of record can drop a follower that it has not seen at its log end."""
+    """Every way the leader of record can drop a follower that is cut off and lacks records of the leader."""
     leader = leader_of_record(state)
     if leader is None:
         return

@@ -6,8 +6,8 @@ as starting a broker that runs, raises `ActionError`: a scenario that asks for i
 
 Cleaning is retention and compaction. Every replica cleans its own log, and only closed segments: retention rolls an
 expired active segment first, compaction leaves the active one alone. Retention deletes nothing at or above the high
-watermark. Left out: segment sizes and times, the compaction lag options and `delete.retention.ms`; the action says what
-has expired, and whether tombstones have. Sources: Kafka's documentation of `cleanup.policy`, `retention.ms`,
+watermark. Left out: segment sizes and times, the compaction lag options and `delete.retention.ms`; the arguments say
+what has expired, and whether tombstones have. Sources: Kafka's documentation of `cleanup.policy`, `retention.ms`,
 `retention.bytes` and log compaction.
 """
 
@@ -21,7 +21,7 @@ from kafka_chaos.reference_model.lockstep.producers import Entry, remembered
 from kafka_chaos.reference_model.lockstep.state import (
     CLIENTS,
     CONTROL,
-    HELD,
+    HELD_FETCHES,
     LEADER,
     OFFLINE,
     QUORUM,
@@ -33,11 +33,11 @@ from kafka_chaos.reference_model.lockstep.state import (
 )
 from kafka_chaos.reference_model.protocol.isr import refuses_append
 
-CHANNELS = (REPLICATION, HELD, CONTROL, CLIENTS, QUORUM)
+CHANNELS = (REPLICATION, HELD_FETCHES, CONTROL, CLIENTS, QUORUM)
 
 
 def roll(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """A broker closes its active segment; the new one is named by its base offset, the log end offset."""
+    """A broker closes its active segment. The new one begins at the log end offset."""
     replica = state.replica(broker)
     return state.with_replica(replica._replace(active_segment=replica.log_end))
 
@@ -180,8 +180,8 @@ def elect_preferred(state: ClusterState, config: ClusterConfig) -> ClusterState:
     """Preferred leader election: the first replica of the assignment leads, if it is in the ISR and alive."""
     partition = state.partition
     preferred = partition.replicas[0]
-    alive = state.replica(preferred).registered and preferred in partition.isr
-    if not state.controller or preferred == partition.leader or not alive:
+    is_electable = state.replica(preferred).registered and preferred in partition.isr
+    if not state.controller or preferred == partition.leader or not is_electable:
         return state
     return controllers.decide(state, config, preferred, partition.isr)
 
@@ -194,7 +194,7 @@ def fail_log_directory(state: ClusterState, config: ClusterConfig, broker: int) 
 
 def take_over(state: ClusterState, config: ClusterConfig, controller: int) -> ClusterState:
     """A node that is none of the brokers becomes controller, and informs them, as in a migration to KRaft (KIP-866)."""
-    require(controller not in config.brokers, f"broker {controller} is no controller of KRaft")
+    require(controller not in config.brokers, f"{controller} is a broker: expected a KRaft controller's id")
     after = state._replace(controller=controller, controller_epoch=state.controller_epoch + 1)
     return controllers.tell(after, controllers.live_brokers(after))
 

@@ -48,7 +48,7 @@ def first_state(setup: Setup, partitions: int) -> GroupState:
 
     Raises `ActionError` for several partitions with the protocol `consumer`.
     """
-    if partitions > 1 and not setup.rules.waits_for_all:
+    if partitions > 1 and not setup.rules.awaits_members:
         raise ActionError(f"{partitions} partitions: expected one with the protocol consumer")
     return GroupState((initial_state(setup),) * partitions, frozenset(), ((),) * setup.slots)
 
@@ -81,8 +81,7 @@ def _in_all_partitions(name: str, state: GroupState, setup: Setup, slot: int) ->
 
 
 def _take_over(state: GroupState, setup: Setup, slot: int, former: int) -> Iterator[GroupState]:
-    """A static member starts with the `group.instance.id` of member `former`: it takes over that member's partitions
-    and generation."""
+    """A static member with the `group.instance.id` of member `former` takes over its partitions and generation."""
     former_slot, occupied = former - 1, slots_in(state.partitions[0])
     if setup.is_static and former_slot in occupied and slot not in occupied:
         parts = tuple(_with_successor(part, slot, former_slot) for part in state.partitions)
@@ -155,7 +154,7 @@ def _begin_generation(state: GroupState, setup: Setup) -> Iterator[GroupState]:
 
     A generation without members begins when the last member is gone.
     """
-    if setup.rules.waits_for_all and state.partitions[0].preparing and not slots_in(state.partitions[0]):
+    if setup.rules.awaits_members and state.partitions[0].preparing and not slots_in(state.partitions[0]):
         yield state._replace(partitions=tuple(map(_with_empty_generation, state.partitions)))
     choices = [
         [
@@ -199,7 +198,7 @@ class GroupModel(SteppedModel[GroupState]):
             owned = tuple(number for number, part in enumerate(state.partitions) if part.members[slot].owns)
             is_replaced = slot in state.replaced  # Then its own view is not compared.
             by_member[slot + 1] = observed.MemberObservation(
-                generation=max(member.generation, 0) if self.setup.rules.waits_for_all and not is_replaced else None,
+                generation=max(member.generation, 0) if self.setup.rules.awaits_members and not is_replaced else None,
                 has=None if is_replaced else owned,
                 did=state.did[slot],
             )

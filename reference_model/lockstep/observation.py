@@ -205,7 +205,7 @@ SUBJECTS = {
 class Difference:
     """One field in which an observation differs from the nearest allowed states.
 
-    `place`: its subject, a broker's id or one of `SUBJECTS`; this is the key in the JSON of results.
+    `place`: its subject, a broker's id or one of `SUBJECTS`; named as in the JSON of results.
     """
 
     place: int
@@ -257,7 +257,7 @@ def compare(allowed_states: Mapping[S, Observation], observation: Observation) -
 def _mismatches(expected: Mapping[ObservedField, Any], seen: Mapping[ObservedField, Any]) -> dict[ObservedField, Any]:
     """The expected values of the fields that differ.
 
-    Fields of a group that the model does not have match anything. Transactions are observed in full: no field that the
+    Fields of groups match anything if the model lacks them. Transactions are observed in full: no field that the
     model expects may be missing.
     """
     different = {

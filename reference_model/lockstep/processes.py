@@ -40,7 +40,7 @@ def kill(state: states.ClusterState, config: states.ClusterConfig, broker: int) 
 
 
 def power_loss(state: states.ClusterState, config: states.ClusterConfig, broker: int, kept: int) -> states.ClusterState:
-    """The machine of a broker, which runs or was killed before, loses power. Then the log ends at the offset `kept`.
+    """A broker's machine loses power, whether the broker runs or was killed. Its log then ends at the offset `kept`.
 
     What was flushed stays: `kept` lies between the flushed and the written log end.
     """

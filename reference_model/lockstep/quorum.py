@@ -45,11 +45,11 @@ def active_controller_changes(state: ClusterState, config: ClusterConfig) -> Ite
         yield state._replace(controller=NOBODY)
     elif not stays_active(len(state.reached_by(active)), len(voters), resigns=config.resigns_without_majority):
         campaigned = (*quorum.campaigned, active)
-        after = _with_quorum(state, campaigned=campaigned, deposed_while_reached=True)
+        after = _with_quorum(state, campaigned=campaigned, former_was_reachable=True)
         yield after._replace(controller=NOBODY)
     elif quorum.rival and set(state.reached_by(active)) & set(state.reached_by(quorum.rival)):
         # The active controller learns of its rival.
-        yield _take_over(_with_quorum(state, deposed_while_reached=True), quorum.rival)
+        yield _take_over(_with_quorum(state, former_was_reachable=True), quorum.rival)
     elif active not in electable and not quorum.rival:
         # Brokers do not hear of the election.
         yield from (_with_quorum(state, rival=rival) for rival in electable)
@@ -71,7 +71,7 @@ def _take_over(state: ClusterState, controller: int) -> ClusterState:
     """The state after a controller has become active in a new epoch. Controllers that it reaches campaign no longer."""
     quorum = state.quorum
     assert quorum is not None
-    may_expire = may_expire_sessions(quorum.interrupted, quorum.deposed_while_reached)
+    may_expire = may_expire_sessions(quorum.interrupted, quorum.former_was_reachable)
     doubted = tuple(r.broker for r in state.replicas if may_expire and r.registered and r.runs)
     reached = state.reached_by(controller)
     state = state._replace(controller=controller, controller_epoch=state.controller_epoch + 1)
@@ -81,7 +81,7 @@ def _take_over(state: ClusterState, controller: int) -> ClusterState:
         campaigned=excluding(quorum.campaigned, reached),
         behind=(),
         interrupted=False,
-        deposed_while_reached=False,
+        former_was_reachable=False,
         doubted=doubted,
     )
 
@@ -119,7 +119,7 @@ def _quorum(state: ClusterState, controllers: tuple[int, ...]) -> Quorum:
     """The quorum; raises `ActionError` unless all these controllers are in it."""
     voters = () if state.quorum is None else state.quorum.voters
     for controller in controllers:
-        require(controller in voters, f"no controller {controller}; those that are no brokers are {list(voters)}")
+        require(controller in voters, f"no controller {controller} among those that are no brokers: {list(voters)}")
     assert state.quorum is not None
     return state.quorum
 

@@ -2,9 +2,9 @@
 
 The partition's leader delivers records one by one, the lowest available offset below the high watermark first. It
 counts the deliveries of a record. A member that was given a record has acquired it, until the member acknowledges the
-record or the acquisition lock ends. The leader writes the end of each delivery to the share coordinator (an
-acknowledgement before it is answered, the end of the lock or of the session), but not that a record is acquired. So a
-new leader knows which deliveries have ended. It delivers acquired records again, as if for the first time.
+record or the acquisition lock ends. The leader writes to the share coordinator how each delivery ended: by an
+acknowledgement (before it is answered), or because the lock or the session ended. It does not write acquisitions. So a
+new leader knows which deliveries have ended, and delivers acquired records again, as if for the first time.
 
 A session lasts as long as its connection. When it ends, the records that the member had acquired are released; these
 deliveries count for the delivery limit, unless the member left in order.
@@ -154,7 +154,7 @@ def _acquired_offsets(state: ShareState, member: int | None = None) -> list[int]
 def _delivery_ended(state: ShareState, setup: ShareSetup, offset: int, new_state: str) -> ShareState:
     """The state after a delivery ended and the share coordinator wrote it. At the delivery limit, a record is archived.
 
-    `new_state`: the record's. The leader moves its start offset on only afterwards, so the coordinator's may lag.
+    `new_state`: the record's. Only then does the leader advance its start offset, so the coordinator's may be lower.
     """
     delivered = state.cached.record_at(offset).deliveries
     if new_state == AVAILABLE and delivered >= setup.delivery_limit:

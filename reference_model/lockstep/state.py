@@ -21,9 +21,9 @@ NONE, LEADER, FOLLOWER, OFFLINE = "none", "leader", "follower", "offline"
 # Channels a cut can close: follower → leader fetches, controller → broker requests, clients → broker, and between two
 # controllers that are no brokers, both ways.
 REPLICATION, CONTROL, CLIENTS, QUORUM = "replication", "control", "clients", "quorum"
-HELD = "held"
+HELD_FETCHES = "held"
 """A cut of replication that lets the answer to a follower's present fetch through: only its next fetch is held."""
-CLIENT = -1
+ANY_CLIENT = -1
 """Stands for the clients as one end of a cut on their channel."""
 
 
@@ -103,7 +103,7 @@ class Partition(NamedTuple):
 
 
 class LeaderAndIsr(NamedTuple):
-    """A LeaderAndIsr request on its way to a broker; with `stop`, a StopReplica that deletes its replica."""
+    """A LeaderAndIsr request on its way to a broker; with `stop`, a StopReplica that deletes the broker's replica."""
 
     to: int
     controller: int
@@ -141,7 +141,7 @@ class Quorum(NamedTuple):
 
     `rival`: a controller elected behind a cut. No broker hears it: all still hear the old one, which stays active.
     `campaigned`: controllers that tried to be elected without a majority. `behind`: controllers that lack what another
-    one has written meanwhile. `interrupted`: for a while there was no active controller. `deposed_while_reached`:
+    one has written meanwhile. `interrupted`: for a while there was no active controller. `former_was_reachable`:
     brokers still reached the former active controller when it was replaced. `doubted`: brokers that the new controller
     may fence. `returning`: brokers that it has fenced, and that register again.
     """
@@ -152,7 +152,7 @@ class Quorum(NamedTuple):
     campaigned: tuple[int, ...] = ()
     behind: tuple[int, ...] = ()
     interrupted: bool = False
-    deposed_while_reached: bool = False
+    former_was_reachable: bool = False
     doubted: tuple[int, ...] = ()
     returning: tuple[int, ...] = ()
 

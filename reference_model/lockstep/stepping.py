@@ -41,7 +41,7 @@ class SteppedModel(ABC, Generic[S]):
     states: frozenset[S]
 
     def apply(self, step: Step) -> frozenset[S]:
-        """Take an external action in every state there may be, and settle.
+        """Take an external action in each of the `states`, and settle.
 
         Raises `ActionError` if there is no such action, if it is possible in no state, or if its arguments do not fit.
         """
@@ -78,7 +78,7 @@ class SteppedModel(ABC, Generic[S]):
         """What a complete observation of a cluster in this state shows."""
 
     def compare(self, observation: Observation) -> Comparison[S]:
-        """Whether an observation matches one of the states there may be, and if not, what differs."""
+        """Whether an observation matches one of the `states`, and if not, what differs."""
         return compare({state: self.observe(state) for state in self.states}, observation)
 
     def narrow(self, observation: Observation) -> Comparison[S]:

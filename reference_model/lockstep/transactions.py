@@ -64,8 +64,8 @@ class TransactionsConfig:
     def setup(self) -> Setup:
         """The setup of the wrapped model, which has one incarnation of a producer for each transactional id.
 
-        A transaction of that model has one record in each partition, and a scenario's transaction may have more. So
-        each record has a transaction number of its own there, and its partition is its index in that transaction.
+        A transaction of that model has one record in each partition, and a scenario's transaction may have more. So in
+        that model each record has a transaction of its own, in which the record's index is its partition.
         """
         count = self.partitions + self.has_group
         return Setup(self.rules, ids=tuple(range(len(self.ids))), size=count, partitions=count)
@@ -202,7 +202,7 @@ def hold_markers(state: TransactionsState, config: TransactionsConfig, partition
 
 
 def release_markers(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
-    """Held markers arrive. A leader that has a marker of a newer coordinator refuses a replaced one's (KIP-98)."""
+    """Held markers arrive. A leader that has a marker of a newer coordinator refuses an older one's (KIP-98)."""
     machine = state.machine
     while (arrival := next(environment.arrive_late_marker(machine, config.setup), None)) is not None:
         _, machine = arrival

@@ -109,8 +109,8 @@ def cache_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
 def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
     """The digest of a question to the model: a lane, or a lane in a lock-step phase.
 
-    The question leaves out the lane's name and topic, and has of its partitions at most whether there are several. Of
-    the cluster it has only the rules, so that versions and modes with the same rules share an answer.
+    The question leaves out the lane's name and topic. It says at most whether the lane has several partitions. The
+    rules stand for the cluster, so that versions and modes with the same rules share an answer.
     """
     lane, share = as_obeyed(lane), lane.share
     # Most internal topics have these settings, in the order of `_settings`, and are left out of the question.
@@ -182,7 +182,7 @@ def _group(group: Group, commits: str, version: str) -> list[Any]:
 
 @cache
 def model_digest() -> str:
-    """The digest that stands for the model in verdicts: of its version, its known defects, and its shipped answers.
+    """The digest that stands for the model in verdicts. It covers the version, known defects and shipped answers.
 
     The rules' source is not digested, because every change of a rule changes the version or an answer.
     """

@@ -128,7 +128,7 @@ def renew_after_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def _send(state: LaneState, lane: Lane, index: int, held_at: Iterable[int | None]) -> Iterator[Step]:
-    """A record is sent to the leader, which takes it for the entry at an offset in `held_at`, or appends it if None."""
+    """A step for each offset in `held_at`: the leader takes the record for a copy of that entry, or appends it if None."""
     leader = state.leader
     if state.records[index].attempts == 0 or too_few_in_sync(state, lane, state.replicas[leader]):
         return
@@ -200,12 +200,12 @@ def defect_traces(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
         cleanup_policy=None,
         faults=(),
     )
-    concerned = [MODELLED_DEFECTS[id] for id in FURTHER_STEPS if MODELLED_DEFECTS[id].concerns(lane)]
+    lane_defects = [MODELLED_DEFECTS[id] for id in FURTHER_STEPS if MODELLED_DEFECTS[id].concerns(lane)]
     # Without faults and defects, only lanes that are not idempotent show anomalies.
-    reachable_anyway = _traces((), without_faults) if concerned and not lane.idempotence else {}
+    reachable_anyway = _traces((), without_faults) if lane_defects and not lane.idempotence else {}
     traces: dict[Anomaly, tuple[DefectTrace, ...]] = {}
-    for size in range(1, len(concerned) + 1):
-        for defects in combinations(concerned, size):
+    for size in range(1, len(lane_defects) + 1):
+        for defects in combinations(lane_defects, size):
             for anomaly, trace in _traces(defects, without_faults).items():
                 earlier_traces = traces.get(anomaly, ())
                 is_minimal = not any(set(other.ids) < set(trace.ids) for other in earlier_traces)
@@ -221,8 +221,8 @@ def traces_after_truncated_read(lane: Lane, truncated: Story | None) -> tuple[De
     """
     if truncated is None:
         return ()
-    concerned = [MODELLED_DEFECTS[id] for id in WITHOUT_EPOCH_CHECK if MODELLED_DEFECTS[id].concerns(lane)]
-    return tuple(DefectTrace((defect,), (*truncated, _READS_ON)) for defect in concerned)
+    lane_defects = [MODELLED_DEFECTS[id] for id in WITHOUT_EPOCH_CHECK if MODELLED_DEFECTS[id].concerns(lane)]
+    return tuple(DefectTrace((defect,), (*truncated, _READS_ON)) for defect in lane_defects)
 
 
 @cache

@@ -65,11 +65,11 @@ WHY_AFTER_END: Mapping[GroupAnomaly, str] = {
 """How each anomaly follows from a position that was moved too far at a partition's end (librdkafka-4844)."""
 
 
-def questions_of(lane: Lane, plain: Prediction, *, fails: bool, offsets_may_be_lost: bool) -> Iterator[Setup]:
+def questions_of(lane: Lane, plain: Prediction, *, brokers_fail: bool, offsets_may_be_lost: bool) -> Iterator[Setup]:
     """The lane's questions to the model of groups, one for its group and one for its loop.
 
-    `plain`: the prediction for the lane's records and transactions. `fails`: whether brokers may fail.
-    `offsets_may_be_lost`: whether `__consumer_offsets` may lose acknowledged commits.
+    `plain`: the prediction for the lane's records and transactions. `offsets_may_be_lost`: whether
+    `__consumer_offsets` may lose acknowledged commits.
     """
 
     def question(group: Group, commits: str, **more: bool) -> Setup:
@@ -82,7 +82,7 @@ def questions_of(lane: Lane, plain: Prediction, *, fails: bool, offsets_may_be_l
             removals=1,
             joins=int(group.members > 1 or group.joins > 0),
             leaves=int(group.leaves > 0),
-            failovers=int(fails),
+            failovers=int(brokers_fail),
             offsets_may_be_lost=offsets_may_be_lost,
             resets_to_end=group.reset == LATEST,
             **more,
@@ -152,7 +152,7 @@ def answers_of_share(
         ("log_loses", log_may_lose, _FROM_LOST_RECORDS),
         ("deposed_runs_on", bool(_DEPOSED_ALIVE & {*lane.faults}), _FROM_OLD_STATE),
         ("deliveries_reach_nobody", lost_deliveries >= share.delivery_limit, (ShareAnomaly.NEVER_DELIVERED,)),
-        # What is archived early was given to a member once: all its other deliveries were lost.
+        # A record that is archived early was given to a member once: all its other deliveries were lost.
         ("deliveries_reach_nobody", lost_deliveries + 1 >= share.delivery_limit, (ShareAnomaly.ARCHIVED_EARLY,)),
         ("leader_changes", bool(lane.faults), (ShareAnomaly.DELIVERED_TO_TWO,)),
     )

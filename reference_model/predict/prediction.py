@@ -101,7 +101,7 @@ def still_shown(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, bu
     The scope is usually larger than the one in which the lanes' predictions forbid these anomalies. The larger scope
     shows all that the smaller one shows, because a record need not be sent, nor an attempt made. So only forbidden
     anomalies are searched for. The lanes differ in their faults alone, and have equally many: they share one search,
-    since two often become the same after a fault. Raises `PredictionNotExhausted` if the budget was too small.
+    since their states are often equal after a fault. Raises `PredictionNotExhausted` if the budget was too small.
     """
     obeyed = [as_obeyed(lane) for lane in lanes]
     findings = _search(obeyed, forbidden & CHECKS.keys(), scope, budget)
@@ -120,9 +120,9 @@ class _Builder:
     stories: dict[Any, Story] = field(default_factory=dict)
 
     @property
-    def struck(self) -> Lane:
-        """The lane with all faults that strike its brokers at any moment, also those of a lock-step phase: what
-        coordinators and internal topics do is in no fixed order with the phase's steps."""
+    def lane_with_faults(self) -> Lane:
+        """The lane, with a lock-step phase's steps as faults at any moment: internal topics and their coordinators
+        take no part in the order of the steps."""
         return self.lane if self.lockstep is None else replace(self.lane, faults=faults_of_steps(self.lockstep))
 
     def note(self, findings: Findings[Any]) -> None:
@@ -151,8 +151,8 @@ class _Builder:
     def with_faults(self) -> Prediction:
         """The prediction where each fault of the lane may strike at any moment, or not at all.
 
-        Many faults make a long search, so a few faults of one kind are searched first. No fault has to strike, so the
-        lane shows whatever it shows with fewer faults.
+        Many faults make a long search, so a few faults of one kind are searched first. No fault has to strike, so
+        the lane shows all that it would show with fewer faults.
         """
         lanes = [self.lane]
         if len(self.lane.faults) > FEW_FAULTS:
@@ -169,7 +169,7 @@ class _Builder:
         question = question_of(
             lane,
             transactional,
-            fails=bool(self.struck.faults),
+            brokers_fail=bool(self.lane_with_faults.faults),
             data_may_be_lost=plain.status(Anomaly.LOST_WRITE) is not Status.FORBIDDEN,
             states_may_be_lost=self._may_lose(TRANSACTION_STATE),
         )
@@ -182,9 +182,9 @@ class _Builder:
     def with_groups(self, plain: Prediction) -> Prediction:
         """The prediction with what the lane's group and its loop may show."""
         lane = self.lane
-        may_lose = self._may_lose(CONSUMER_OFFSETS)
+        may_fail, may_lose = bool(self.lane_with_faults.faults), self._may_lose(CONSUMER_OFFSETS)
         asked: dict[Setup, Findings[GroupAnomaly]] = {}
-        for question in questions_of(lane, plain, fails=bool(self.struck.faults), offsets_may_be_lost=may_lose):
+        for question in questions_of(lane, plain, brokers_fail=may_fail, offsets_may_be_lost=may_lose):
             asked[question] = GROUPS.examine(question, self.budget)
             self.note(asked[question])
         return replace(
@@ -196,14 +196,13 @@ class _Builder:
 
     def with_share(self, plain: Prediction, share: Share) -> Prediction:
         """The prediction with what the lane's share group may show."""
-        answers = answers_of_share(self.struck, share, plain, state_may_be_lost=self._may_lose(SHARE_STATE))
+        answers = answers_of_share(self.lane_with_faults, share, plain, state_may_be_lost=self._may_lose(SHARE_STATE))
         return replace(plain, anomalies={**plain.anomalies, **answers})
 
     def _may_lose(self, topic: str) -> bool:
         """Whether an acknowledged record of an internal topic may be lost: one record is enough to tell."""
-        findings = _search(
-            [internal_topics(self.struck)[topic]], {Anomaly.LOST_WRITE}, Scope(records=1, attempts=1), self.budget
-        )
+        topic_lane = internal_topics(self.lane_with_faults)[topic]
+        findings = _search([topic_lane], {Anomaly.LOST_WRITE}, Scope(records=1, attempts=1), self.budget)
         # Only whether the search was complete counts here: its story is not one of the lane.
         self.note(Findings(complete=findings.complete))
         return Anomaly.LOST_WRITE in findings.stories

@@ -82,12 +82,12 @@ class Prediction:
     complete: bool
     bounds: Mapping[str, Any]
 
-    def assuming(self, assumed: Mapping[AnyAnomaly, str]) -> Prediction:
+    def assuming(self, reasons: Mapping[AnyAnomaly, str]) -> Prediction:
         """The same prediction, but `not judged` for the anomalies that it may be wrong about because of an assumption.
 
-        `assumed`: the reason, by anomaly.
+        `reasons`: by such an anomaly, why the prediction may be wrong about it.
         """
-        unjudged = {anomaly: AnomalyPrediction(Status.NOT_JUDGED, (why,)) for anomaly, why in assumed.items()}
+        unjudged = {anomaly: AnomalyPrediction(Status.NOT_JUDGED, (why,)) for anomaly, why in reasons.items()}
         return replace(self, anomalies={key: unjudged.get(key, answer) for key, answer in self.anomalies.items()})
 
     def status(self, anomaly: AnyAnomaly) -> Status:

@@ -1,16 +1,16 @@
 """Predicts what the transactions of a lane may show, by asking the model of transactions (`transactions/`).
 
-The model of replication decides what a log may lose (`prediction.py`). Then `transactions/` searches what this costs
-transactions, and all that needs no loss. Clients speak the first protocol of transactions, `v1`, except Kafka's Java
-client since 4.0 on brokers since 4.0, which speaks `v2` (KIP-890).
+The model of replication decides what a log may lose (`prediction.py`). Then `transactions/` searches for anomalies that
+follow from such losses, and for those that need no loss. Clients speak the first protocol of transactions, `v1`, except
+Kafka's Java client since 4.0 on brokers since 4.0, which speaks `v2` (KIP-890).
 
 The anomalies of records have the answers of the idempotent lane, with these differences:
 
 - Markers occupy offsets, and the records of aborted transactions stay in the log.
 - A transactional producer never repeats a record in doubt in a new producer epoch: it aborts, and the client purges
   what is queued and in flight before it asks the coordinator for its next epoch (KIP-360). So the known defect
-  librdkafka-4953 does not apply, and where the idempotent lane permits a duplicate, or a change of order, because its
-  producer renews its epoch, the answer permits more than a correct client shows.
+  librdkafka-4953 does not apply. Nor does a renewed epoch cause duplicates or a change of order: where the
+  idempotent lane permits them for that reason, the answer permits more than a correct client shows.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -46,26 +46,23 @@ NOTE_ON_RENEWAL = (
 
 
 def question_of(
-    lane: Lane, transactional: Transactional, *, fails: bool, data_may_be_lost: bool, states_may_be_lost: bool
+    lane: Lane, transactional: Transactional, *, brokers_fail: bool, data_may_be_lost: bool, states_may_be_lost: bool
 ) -> Setup:
-    """The lane's question to the model of transactions. The offsets of a loop are a partition of their own.
-
-    `fails`: whether brokers may fail.
-    """
+    """The lane's question to the model of transactions. The offsets of a loop are a partition of their own."""
     return Setup(
         rules_of_transactions(lane),
         # The transactional id of each incarnation of a producer: two incarnations share the first id.
         ids=(0, 0, 1) if transactional.producers > 1 else (0, 0),
         size=min(transactional.size, 2),
         partitions=2 if lane.partitions > 1 or lane.loop is not None else 1,
-        failovers=int(fails),
+        failovers=int(brokers_fail),
         data_may_be_lost=data_may_be_lost,
         states_may_be_lost=states_may_be_lost,
     )
 
 
 def rules_of_transactions(lane: Lane) -> Rules:
-    """The protocol between a lane's client and brokers of its version, which may or may not verify transactions."""
+    """The protocol between a lane's client and brokers. With `v1`, brokers may or may not verify transactions."""
     if has_epoch_per_transaction(lane):
         return V2
     return V1_UNVERIFIED if lane.verifies_transactions is False else v1_in(lane.version)
@@ -111,6 +108,6 @@ VARIANTS: Mapping[str, Callable[[Rules], Rules]] = {
     "KAFKA-14402": _with_late(Kind.PRODUCE),
     "KAFKA-5385": lambda rules: replace(rules, commits_incomplete=True),
 }
-"""How each defect changes the rules. KAFKA-17754: EndTxn names producer id and epoch, and ends whatever transaction
-they have open when it arrives, however late. KAFKA-14402: a record that arrives after its transaction has ended opens
+"""How each defect changes the rules. KAFKA-17754: EndTxn names producer id and epoch. However late it arrives, it
+ends the transaction that these have open then. KAFKA-14402: a record that arrives after its transaction has ended opens
 one that nobody will end. KAFKA-5385: a transaction is committed without records that were given up."""

@@ -23,8 +23,8 @@ from kafka_chaos.reference_model.protocol.truncation import (
 class Protocol:
     """A variant of the replication protocol.
 
-    `truncation`: the rule by which a new follower truncates its log. `fenced`: a leader refuses a Fetch, and the
-    OffsetsForLeaderEpoch request of a truncation, whose leader epoch is not its own (KIP-320).
+    `truncation`: the rule by which a new follower truncates its log. `fenced`: a leader refuses a
+    Fetch or OffsetsForLeaderEpoch request from a follower in another leader epoch (KIP-320).
     """
 
     name: str

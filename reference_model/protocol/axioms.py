@@ -32,7 +32,7 @@ class Axiom:
         )
 
     def why_broken(self, faults: Iterable[str]) -> tuple[str, ...]:
-        """Why the anomaly is permitted to a lane with these faults; empty where the axiom holds."""
+        """Why the anomaly is permitted in a lane with these faults; empty where the axiom holds."""
         breaking = sorted(self.broken_by.intersection(faults))
         return (f"With {', '.join(breaking)}, an axiom of the model fails: {self.fails}.",) if breaking else ()
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 
 class Standing(StrEnum):
-    """The reason why a replica is electable, in the order in which the controller prefers them."""
+    """What makes a replica electable. The controller prefers replicas in this order, `IN_SYNC` first."""
 
     IN_SYNC = "in sync"
     ELIGIBLE = "eligible"

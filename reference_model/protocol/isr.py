@@ -31,7 +31,7 @@ def high_watermark(before: int, log_ends: Sequence[int]) -> int:
 
 
 def watermark_waits(isr_size: int, min_insync_replicas: int) -> bool:
-    """Whether the high watermark stands still, as since 3.7 while the ISR is below its minimum (KAFKA-15583)."""
+    """Whether the high watermark stands still: since 3.7 it does while the ISR is below its minimum (KAFKA-15583)."""
     return isr_size < min_insync_replicas
 
 

@@ -74,7 +74,7 @@ def _checks_no_epochs(client: str, lane: Lane) -> bool:
 
 
 def _moves_over_ends(lane: Lane) -> bool:
-    """Whether a lane's client is a librdkafka (2.2 to 2.13.1) that moves past a partition's end when it reports it."""
+    """Whether a lane's client is librdkafka 2.2 to 2.13.1, which moves past each partition end that it reports."""
     client, _, version = (lane.client or "").partition(" ")
     return client == clients.LIBRDKAFKA and (2, 2) <= tuple(map(int, re.findall(r"\d+", version)[:3])) < (2, 13, 2)
 

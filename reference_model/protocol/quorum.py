@@ -6,7 +6,7 @@ KAFKA-15489. Without an active controller no leader is elected and no ISR change
 
 
 def has_majority(reached: int, voters: int) -> bool:
-    """Whether `reached` of the `voters` can elect an active controller, and commit what it writes."""
+    """Whether a controller that reaches this many of the voters, itself included, can be elected and commit."""
     return 2 * reached > voters
 
 
@@ -28,10 +28,10 @@ def forces_election(campaigned: bool, *, asks_first: bool) -> bool:
     return campaigned and not asks_first
 
 
-def may_expire_sessions(interrupted: bool, deposed_while_reached: bool) -> bool:
+def may_expire_sessions(interrupted: bool, former_was_reachable: bool) -> bool:
     """Whether a controller that takes over may fence brokers that run and reach it.
 
     It gives each broker a new session, which may end before the broker has found the new controller: after a time
     without an active controller (`interrupted`), or if brokers still sent heartbeats to the former one.
     """
-    return interrupted or deposed_while_reached
+    return interrupted or former_was_reachable

@@ -15,8 +15,8 @@ Versions and modes with the same rules have the same answers. Other differences 
 
 - How a broker is found dead: its ZooKeeper session expires, or the controller misses its heartbeats
   (`broker.session.timeout.ms`) and fences it (KIP-631). Either may take any time in the model.
-- Who writes the ISR: the leader in ZooKeeper, or since 2.7 (KIP-497) and always in KRaft mode the controller
-  (AlterPartition). Either refuses a leader that has been replaced.
+- Who writes the ISR: before 2.7 the leader, to ZooKeeper; since then, and always in KRaft mode, the controller
+  (AlterPartition, KIP-497). Either way, a leader that has been replaced is refused.
 - Broker epochs in AlterPartition (KIP-903, since 3.5, in KRaft mode): before, a follower could join the ISR after it
   had lost its log's end. One power loss has the same effect anyway: each cluster without eligible replicas elects
   the last member of the ISR, whatever it has lost.
@@ -79,8 +79,8 @@ class Rules:
 
 @cache
 def rules_in(version: str | None, mode: str | None, elr: bool | None) -> Rules:
-    """The rules of a cluster. The defaults are version 3.9.1, ZooKeeper if the version has it, and the elections of a
-    new cluster."""
+    """The rules of a cluster. Defaults: version 3.9.1; ZooKeeper if the version has it; for `elr` (eligible leader
+    replicas), what new clusters have."""
     version = version or metadata.USUAL_VERSION
     since = max(first for first in TRUNCATION_SINCE if first <= metadata.release(version))
     return Rules(
@@ -99,7 +99,7 @@ def as_obeyed(lane: Lane) -> Lane:
 
 
 def rules_of(lane: Lane) -> Rules:
-    """The rules that a lane's answers depend on: its cluster's, where any that change nothing have fixed values."""
+    """The rules that a lane's answers depend on: its cluster's. Rules that change no answer have fixed values."""
     return _rules_in_lane(lane.kafka_version, lane.metadata_mode, lane.elr, lane.min_insync_replicas > 1)
 
 

@@ -35,7 +35,7 @@ def to_end_of_last_epoch(log: Log, high_watermark: int, leader_log: Log) -> int:
 
 
 def to_last_common_epoch(log: Log, high_watermark: int, leader_log: Log) -> int:
-    """The follower asks about ever earlier epochs, until its log has the epoch that the leader answers (KIP-279)."""
+    """The follower asks about ever earlier epochs, until its log has the epoch in the leader's answer (KIP-279)."""
     end = len(log)
     while end > 0:
         own_epoch = leader_epoch_of(log[end - 1])

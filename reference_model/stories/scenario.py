@@ -22,7 +22,7 @@ _LAG_MS = 2500
 """`replica.lag.time.max.ms` of clusters on which a lagging follower has to leave the ISR within a step."""
 _ELECTIONS = frozenset({"elect", "elect_eligible", "elect_last_known", "elect_unclean", "stop_and_move"})
 _MAY_CHANGE_LEADER = _ELECTIONS | {"kill", "power_loss", "stop", "pause", "partition", "session_expiry"}
-_WITHOUT_STEP = frozenset({"fetch", "timeout", "close", "give_up", "acknowledge", "no_leader", "expire", "learn"})
+_SKIPPED_ACTIONS = frozenset({"fetch", "timeout", "close", "give_up", "acknowledge", "no_leader", "expire", "learn"})
 """Actions without a step of their own: another step includes them, or they change nothing on a broker."""
 
 
@@ -127,7 +127,7 @@ class _Writer:
                 self.steps.append({"expect": text, f"is read at(r{record}, {offset})": True})
         end = self.story.leader(self.story.end)
         if end is None or self._story_records(end) != self.story.log(self.story.end, end):
-            raise UnplayableStory(f"{self.story.sentences[-1]} But the scenario's steps leave another log")
+            raise UnplayableStory(f"{self.story.sentences[-1]} But in the scenario its log differs")
         self.steps.append({"expect": "The log is the story's", f"log({end})": list(self.logs[end])})
         for broker, back in list(self.away.items()):
             if back == "start":
@@ -191,7 +191,7 @@ class _Writer:
                     self._start(down)
             case "elect" | "elect_eligible" | "elect_last_known" | "elect_unclean":
                 self._elect(step)
-            case _ if step.name not in _WITHOUT_STEP:
+            case _ if step.name not in _SKIPPED_ACTIONS:
                 self._refuse_story(step, "scenarios have no such step")
 
     def _append(self, number: int, step: StoryStep) -> None:
@@ -232,7 +232,7 @@ class _Writer:
                 self._heal(follower)
 
     def _stays_behind(self, follower: int, number: int, offset: int) -> bool:
-        """Whether a follower must lack the record at `offset`: it leads or leaves the ISR later without fetching it."""
+        """Whether a follower has to lack the record at `offset`: it leads or leaves the ISR before it fetches that."""
         for later in self.story.steps[number + 1 :]:
             if later.broker == follower:
                 if later.name == "fetch" and int(later.action.detail) == offset:
@@ -279,14 +279,14 @@ class _Writer:
         if self.away.get(leader) == "start":
             self._start(leader)
         if self._story_records(leader) != self.story.log(step.after, leader):
-            self._refuse_story(step, "but the scenario's steps leave it another log")
+            self._refuse_story(step, "but in the scenario that broker has another log")
         self.leader = leader
         self.steps.append({"expect": f"Broker {leader} leads", "leader": leader})
         self._follow()
 
     def _start(self, broker: int) -> None:
         del self.away[broker]
-        # Packet filter rules go with the container's network.
+        # Packet filter rules vanish with the container's network.
         self.cuts = {cut for cut in self.cuts if cut[1] != broker}
         self.steps.append({"start": broker})
 

@@ -20,7 +20,7 @@ from kafka_chaos.reference_model.tuples import bits
 class Ending(NamedTuple):
     """The evidence of a run.
 
-    `logs`: of each partition. `outcomes`: of each transaction. `read`: the bit set of records that a read_committed
+    `logs`: one per partition. `outcomes`: one per transaction. `read`: the bit set of records that a read_committed
     consumer was given; `early`: the bit set of those that it was given before their commit was asked for.
     `zombie_commits`: the bit set of transactions whose commit was accepted from a replaced incarnation. `size`: the
     number of records of a transaction.
@@ -33,7 +33,7 @@ class Ending(NamedTuple):
     zombie_commits: int
     size: int
 
-    def committed_of(self, transaction: int) -> list[int]:
+    def committed_records(self, transaction: int) -> list[int]:
         """The records of a transaction that come before a commit marker in the final logs."""
         return [number for log in self.logs for number in committed(log) if number // self.size == transaction]
 
@@ -73,12 +73,12 @@ def precommitted_read(end: Ending) -> bool:
 
 def torn_transaction(end: Ending) -> bool:
     """A transaction whose commit was asked for has some records that are committed, and others that are not."""
-    return any(0 < len(end.committed_of(transaction)) < end.size for transaction in end.transactions(ASKED, COMMITTED))
+    return any(0 < len(end.committed_records(number)) < end.size for number in end.transactions(ASKED, COMMITTED))
 
 
 def lost_transaction(end: Ending) -> bool:
     """A commit was acknowledged, and none of the transaction's records comes before a commit marker."""
-    return any(not end.committed_of(transaction) for transaction in end.transactions(COMMITTED))
+    return any(not end.committed_records(transaction) for transaction in end.transactions(COMMITTED))
 
 
 def zombie_commit(end: Ending) -> bool:

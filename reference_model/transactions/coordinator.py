@@ -42,7 +42,7 @@ class Answer(NamedTuple):
 
 
 PREPARED = (PREPARE_COMMIT, PREPARE_ABORT)
-COMPLETE_OF = {PREPARE_COMMIT: COMPLETE_COMMIT, PREPARE_ABORT: COMPLETE_ABORT}
+COMPLETED_STATUS = {PREPARE_COMMIT: COMPLETE_COMMIT, PREPARE_ABORT: COMPLETE_ABORT}
 
 
 def init_producer_id(last_entry: StateEntry, expected_epoch: int | None, rules: Rules) -> Answer:
@@ -103,7 +103,7 @@ def end_transaction(last_entry: StateEntry, epoch: int, commit: bool, rules: Rul
         return Answer(Reply.FENCED)
     if last_entry.status == target:
         return Answer(Reply.CONCURRENT_TRANSACTIONS)
-    return Answer(Reply.OK if last_entry.status == COMPLETE_OF[target] else Reply.INVALID_TXN_STATE)
+    return Answer(Reply.OK if last_entry.status == COMPLETED_STATUS[target] else Reply.INVALID_TXN_STATE)
 
 
 def _end_nothing(last_entry: StateEntry, epoch: int, commit: bool, bumped: int) -> Answer:

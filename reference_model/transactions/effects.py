@@ -12,7 +12,7 @@ from kafka_chaos.reference_model.tuples import bits
 class Action(NamedTuple):
     """The name of a step, and the incarnation, transaction, record and partition that it concerns, or `NONE`.
 
-    `detail`: what became of a request, the kind of a marker, or the status that a coordinator has after a loss.
+    `detail`: what became of a request, a marker's kind, or the status that a coordinator replays after `lose_ends`.
     """
 
     name: str
@@ -93,7 +93,7 @@ def append_to(state: states.State, setup: states.Setup, partition: int, log: sta
     early = state.early
     for number in bits(readable & ~state.read):
         transaction = number // setup.size
-        # In lock step, no producer says what it asks for: there are no outcomes.
+        # Models in lock step keep no outcomes, so the slice may be empty.
         if state.outcomes[transaction : transaction + 1] == (states.OPEN,):
             early |= 1 << number
     return state.with_log(partition, log)._replace(read=state.read | readable, early=early)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from kafka_chaos.reference_model.transactions import state as states
-from kafka_chaos.reference_model.transactions.coordinator import COMPLETE_OF, PREPARED
+from kafka_chaos.reference_model.transactions.coordinator import COMPLETED_STATUS, PREPARED
 from kafka_chaos.reference_model.transactions.effects import Action, Step, abort_by_coordinator, append_to, arrive
 from kafka_chaos.reference_model.transactions.partitions import takes_marker
 from kafka_chaos.reference_model.transactions.producers import action_of
@@ -59,7 +59,7 @@ def complete_transaction(state: states.State, setup: states.Setup) -> Iterator[S
     """All markers are written: the coordinator notes that, and the next transaction may begin."""
     for id, (last_entry, unmarked, _) in enumerate(state.coordinated):
         if last_entry.status in PREPARED and not unmarked:
-            completed = states.StateEntry(COMPLETE_OF[last_entry.status], last_entry.epoch, 0)
+            completed = states.StateEntry(COMPLETED_STATUS[last_entry.status], last_entry.epoch, 0)
             yield Action("complete", only_producer(id, setup)), state.with_entry(setup, id, completed, 0)
 
 

@@ -5,8 +5,8 @@ These scopes are searched in this order, each for the anomalies that are not fou
 - one transactional id with two incarnations, of which the first may go on as a zombie, while one request may be late;
 - the same with one failover of the coordinator instead, where brokers may fail. Tests search both at once, and two
   late requests, which adds nothing;
-- the same with one broker that loses the ends of logs that it leads, of partitions or of __transaction_state, where
-  replication may lose their acknowledged records. __transaction_state is replicated with acks=all and clean elections
+- the same where replication may lose acknowledged records of partitions or of __transaction_state, with one broker that
+  leads them and loses the ends of their logs. __transaction_state is replicated with acks=all and clean elections
   whatever the lane's topic does (Kafka sets `unclean.leader.election.enable` to false for it);
 - two transactional ids, if there is more than one producer, for cycles between their transactions. Nothing fails there:
   producers with different transactional ids share nothing but the partitions. A cycle within one transactional id is
@@ -35,7 +35,7 @@ from kafka_chaos.reference_model.transactions import state as states
 from kafka_chaos.reference_model.transactions.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.transactions.effects import Action
 from kafka_chaos.reference_model.transactions.partitions import is_fenced, takes_marker
-from kafka_chaos.reference_model.transactions.producers import over
+from kafka_chaos.reference_model.transactions.producers import in_phase_over
 from kafka_chaos.reference_model.transactions.rules import Kind, Rules
 from kafka_chaos.reference_model.tuples import bits
 
@@ -141,13 +141,14 @@ def canonical(state: states.State, setup: states.Setup) -> states.State:
     """The representative of all states that behave alike.
 
     These states may differ in the phase of a producer that has no transaction left to write, in late requests and
-    markers that nobody would accept, and in the order of the others. Once no coordinator can be replaced any more, and
-    no late marker is left, they may also differ in how often one was replaced.
+    markers that nobody would accept, and in the order of all others. Once the coordinator can't be replaced any more,
+    and no late marker is left, they may also differ in how often it was replaced.
     """
     producers = state.producers
     if len(state.outcomes) == setup.transactions:
         producers = tuple(
-            over(producer) if producer.phase in (states.READY, states.RENEWING) else producer for producer in producers
+            in_phase_over(producer) if producer.phase in (states.READY, states.RENEWING) else producer
+            for producer in producers
         )
     late = tuple(sorted(request for request in state.late if state.losses or not _is_refused(state, setup, request)))
     present, rules = state.logs, setup.rules

@@ -45,11 +45,11 @@ def initialise(state: states.State, setup: states.Setup) -> Iterator[Step]:
         elif appended is not None:  # The coordinator first aborts what another incarnation has left open.
             yield Action("abort_before_start", number), abort_by_coordinator(state, setup, id)
         elif reply is Reply.FENCED:
-            yield Action(name, number, detail=reply.value), state.with_producer(number, over(producer))
+            yield Action(name, number, detail=reply.value), state.with_producer(number, in_phase_over(producer))
 
 
 def write(state: states.State, setup: states.Setup) -> Iterator[Step]:
-    """A producer sends its next record, or again the one in doubt; before, it adds the partition, unless leaders do."""
+    """A producer sends its next record, or repeats the one in doubt. First it adds the partition, unless leaders do."""
     for number, producer in enumerate(state.producers):
         may_go_on = producer.phase == states.WRITING and producer.last_record != states.REFUSED
         if producer.phase == states.READY and len(state.outcomes) < setup.transactions:
@@ -91,6 +91,7 @@ def end(state: states.State, setup: states.Setup) -> Iterator[Step]:
 
 
 def _request(kind: Kind, number: int, producer: states.Producer, detail: int, sequence: int = 0) -> states.Request:
+    """The request that a producer sends now. `detail`: as in `states.Request`."""
     return states.Request(kind, number, producer.epoch, producer.transaction, detail, sequence)
 
 
@@ -119,7 +120,7 @@ def action_of(request: states.Request, setup: states.Setup) -> Action:
 
 
 def _unanswered(state: states.State, request: states.Request) -> states.State:
-    """The state after no answer has come to a request: if it had a record, the log may or may not have it."""
+    """The state after no answer has come to a request. Whether the log has the record of a Produce is in doubt then."""
     if request.kind is not Kind.PRODUCE:
         return state
     producer = state.producers[request.producer]
@@ -130,7 +131,7 @@ def _answered(state: states.State, setup: states.Setup, request: states.Request,
     """The state after the producer has received an answer."""
     number, producer = request.producer, state.producers[request.producer]
     if reply in (Reply.FENCED, Reply.INVALID_TXN_STATE):
-        return state.with_producer(number, over(producer))
+        return state.with_producer(number, in_phase_over(producer))
     if reply is not Reply.OK:
         return state.with_producer(number, producer._replace(last_record=states.REFUSED))
     if request.kind is Kind.ADD_PARTITION:
@@ -157,6 +158,6 @@ def _ended(state: states.State, setup: states.Setup, request: states.Request) ->
     return without_late(after, request.transaction, kept=rules.late_kinds)
 
 
-def over(producer: states.Producer) -> states.Producer:
+def in_phase_over(producer: states.Producer) -> states.Producer:
     """The incarnation once it can do nothing more."""
     return states.Producer(states.OVER, sent=(0,) * len(producer.sent))

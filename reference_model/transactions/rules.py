@@ -41,7 +41,8 @@ class Rules:
     end. `compares_open_epochs`: open records of another epoch belong to another transaction (KAFKA-18575).
     `writes_markers_again`: a new coordinator ends transactions that its predecessor was ending. `aborts_on_init`:
     InitProducerId aborts the open transaction. `…_fences_…`: the first refuses requests of the second in an epoch that
-    is not the newest. `aborts_on_time_out`: after `transaction.timeout.ms`, the coordinator aborts.
+    is not the newest. `reads_below_last_stable_offset`: a read_committed consumer does not read past that offset.
+    `aborts_on_time_out`: after `transaction.timeout.ms`, the coordinator aborts.
     `commits_incomplete`: a producer goes on, and commits, after it has given a record up: a known defect (KAFKA-5385).
     """
 

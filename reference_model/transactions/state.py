@@ -106,7 +106,7 @@ Log = tuple[Entry, ...]
 
 
 class StateEntry(NamedTuple):
-    """The last entry of __transaction_state on a transactional id; `partitions` is a bit set."""
+    """The last entry of __transaction_state for a transactional id; `partitions` is a bit set."""
 
     status: int
     epoch: int
@@ -126,8 +126,8 @@ class Producer(NamedTuple):
     """An incarnation of a producer.
 
     `written`: how many records of its transaction are acknowledged. `added`: the bit set of partitions that it has
-    added to the transaction. `last_record`: what it knows of that record. `sent`: by partition, how many records it
-    has sent in this epoch, which is the next sequence number.
+    added to the transaction. `last_record`: what it knows of the last record that it sent. `sent`: by partition, how
+    many records it has sent in this epoch, which is the next sequence number.
     """
 
     phase: int

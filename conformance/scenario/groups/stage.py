@@ -16,7 +16,7 @@ from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.contract.lane.groups import AFTER, Group
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.groups.state import Setup
-from kafka_chaos.reference_model.lockstep.cluster_model import AccompaniedModel
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterWithGroupModel
 from kafka_chaos.reference_model.lockstep.groups import GroupModel, first_state
 from kafka_chaos.reference_model.lockstep.observation import GIVEN, PROCESSED, GroupObservation
 from kafka_chaos.reference_model.lockstep.stepping import step
@@ -129,7 +129,7 @@ def group_on(
     model = GroupModel(setup, frozenset([first_state(setup, partitions)]))
     servers = stage.lease.cluster.bootstrap_servers
     with Members(servers, stage.topic, partitions, group, heartbeat_ms) as members:
-        stage.model = AccompaniedModel(stage.model, model, "group")
+        stage.model = ClusterWithGroupModel(stage.model, model, "group")
         stage.observer.observe_group = lambda: {"group": members.observe()}
         members.join(1)
         stage.settle("Member 1 joins a new group.")

@@ -15,7 +15,7 @@ from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.conformance.scenario.shares.members import ShareMembers
 from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.contract.lane.lanes import SHARE_STATE
-from kafka_chaos.reference_model.lockstep.cluster_model import AccompaniedModel
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterWithGroupModel
 from kafka_chaos.reference_model.lockstep.observation import GIVEN, ShareObservation
 from kafka_chaos.reference_model.lockstep.shares import ShareModel, ShareSetup
 from kafka_chaos.reference_model.lockstep.stepping import step
@@ -87,7 +87,7 @@ def shares_on(stage: Stage, *, delivery_limit: int = 5, locks_end: bool = False)
     with ShareMembers(stage.topic, _MEMBERS, lease.cluster) as members:
         setup = ShareSetup(members=_MEMBERS, delivery_limit=delivery_limit, locks_end=locks_end)
         model = ShareModel(setup, stage.model)
-        stage.model = model.cluster = AccompaniedModel(stage.model, model, "shares")
+        stage.model = model.cluster = ClusterWithGroupModel(stage.model, model, "shares")
         stage.observer.observe_group = lambda: {"shares": members.observe()}
         stage.settle("Two members join a new share group.")
         yield ShareStage(**stage.own_fields, members=members)

@@ -21,7 +21,15 @@ from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_D
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.storage.segments import Record
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
-from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS, CONTROL, FOLLOWER, HELD, QUORUM, REPLICATION
+from kafka_chaos.reference_model.lockstep.state import (
+    ANY_CLIENT,
+    CLIENTS,
+    CONTROL,
+    FOLLOWER,
+    HELD_FETCHES,
+    QUORUM,
+    REPLICATION,
+)
 from kafka_chaos.reference_model.lockstep.stepping import Step, step
 
 _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -180,11 +188,11 @@ class FaultSteps(LockStep):
     def hold_next_fetch(self, source: int, target: int) -> None:
         """Hold a follower's next fetch on its way to the leader; the answer to its present fetch still arrives."""
         # Packets from the follower vanish, and packets to it arrive.
-        fault = self._cuts[HELD, source, target] = _partition(source, target, "replication", "drop")
+        fault = self._cuts[HELD_FETCHES, source, target] = _partition(source, target, "replication", "drop")
         self._do(
             f"{self.name(source)}'s next fetch will be held on its way to {self.name(target)}.",
             lambda: fault.inject(self.lease.view, (self.node(target),)),
-            *cut_steps((HELD, source, target)),
+            *cut_steps((HELD_FETCHES, source, target)),
         )
 
     def heal(self, source: int, target: int, *, channel: str = "replication") -> None:
@@ -260,7 +268,7 @@ class FaultSteps(LockStep):
             *((REPLICATION, other, broker) for other in others),
             *((REPLICATION, broker, other) for other in others),
             *((CONTROL, other, broker) for other in others),
-            (CLIENTS, CLIENT, broker),
+            (CLIENTS, ANY_CLIENT, broker),
         ]
         return [channel for channel in channels if channel not in self._cuts]
 

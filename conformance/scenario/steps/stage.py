@@ -19,7 +19,7 @@ from kafka_chaos.harness.cluster.broker.client import NONE, ask_each, error_name
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
-from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS
+from kafka_chaos.reference_model.lockstep.state import ANY_CLIENT, CLIENTS
 from kafka_chaos.reference_model.lockstep.stepping import Step, step
 
 
@@ -63,7 +63,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         producer has a connection and a request in flight; it asks no other broker before the frozen one continues.
         """
         if knows_only is not None:
-            self._open_at_thaw = [(CLIENTS, CLIENT, other) for other in self.act.replicas if other != knows_only]
+            self._open_at_thaw = [(CLIENTS, ANY_CLIENT, other) for other in self.act.replicas if other != knows_only]
         configs = {**(configs or {}), **(self.reachable(*asks) if asks else {})}
         settings: dict[str, Any] = {
             "producer": producer,

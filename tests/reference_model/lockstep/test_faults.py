@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
-from kafka_chaos.reference_model.lockstep.state import CLIENT, ActionError, ClusterConfig
+from kafka_chaos.reference_model.lockstep.state import ANY_CLIENT, ActionError, ClusterConfig
 from kafka_chaos.reference_model.lockstep.stepping import Step, step
 from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run, the_partition
 
@@ -24,7 +24,7 @@ PREFER_2 = (step("reassign", replicas=(2, 1, 3)), step("elect_preferred"))
     ("link", "is_answered"),
     [
         (cut(2, 1), False), (cut(1, 2), True), (cut(1, 2, "control"), True), (cut(2, 1, "control"), True),
-        (cut(CLIENT, 1, "clients"), False), (cut(CLIENT, 2, "clients"), True),
+        (cut(ANY_CLIENT, 1, "clients"), False), (cut(ANY_CLIENT, 2, "clients"), True),
     ],
 )  # fmt: skip
 def test_a_cut_closes_one_direction_of_one_channel(link: Step, is_answered: bool) -> None:

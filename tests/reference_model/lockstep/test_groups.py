@@ -5,7 +5,7 @@ import pytest
 from kafka_chaos.contract.lane.groups import AFTER
 from kafka_chaos.reference_model.groups.rules import CONSUMER_RULES, COOPERATIVE_RULES, EAGER_RULES, Rules
 from kafka_chaos.reference_model.groups.state import Setup
-from kafka_chaos.reference_model.lockstep.cluster_model import AccompaniedModel, ClusterModel
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, ClusterWithGroupModel
 from kafka_chaos.reference_model.lockstep.groups import GroupModel, first_state
 from kafka_chaos.reference_model.lockstep.observation import GROUP, GroupObservation, MemberObservation, Observation
 from kafka_chaos.reference_model.lockstep.state import ActionError, ClusterConfig
@@ -65,8 +65,8 @@ def test_the_protocol_consumer_has_one_partition_only() -> None:
         group(CONSUMER_RULES, partitions=2)
 
 
-def grouped() -> AccompaniedModel:
-    return AccompaniedModel(ClusterModel(ClusterConfig()), group(EAGER_RULES), "group")
+def grouped() -> ClusterWithGroupModel:
+    return ClusterWithGroupModel(ClusterModel(ClusterConfig()), group(EAGER_RULES), "group")
 
 
 def test_an_observation_must_match_the_cluster_and_the_group() -> None:
