@@ -24,7 +24,7 @@ _PATIENCE = 20.0  # seconds to wait for an exchange, or for the answers to all r
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request as a broker received it, and the broker's answer, None while there is none.
+    """A request as a broker received it, and the broker's `response`, which is None until it comes.
 
     `sent_ns`: when the request's last byte reached the broker's link, by `time.monotonic_ns()`. Topic ids are strings.
     """

@@ -25,7 +25,7 @@ class Answer:
     producer: str
     offset: int | None
     error: str | None
-    arrived: float
+    arrival: float
     """When the answer arrived, by this process's monotonic clock, in seconds."""
 
 

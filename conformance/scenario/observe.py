@@ -36,7 +36,7 @@ UNREACHABLE = "unreachable"
 """A role that no state of the model has: the process runs, but does not answer."""
 
 
-def _named(record: Record) -> str:
+def _name_of(record: Record) -> str:
     """The name of a record in the scenario: its value, or a tombstone's header."""
     name = record.value if record.value is not None else dict(record.headers).get(NAME_HEADER)
     return (name or b"").decode(errors="replace")
@@ -44,14 +44,14 @@ def _named(record: Record) -> str:
 
 @dataclass
 class ReplicaObserver:
-    """Observes partition 0 of a topic on the brokers `replicas`; brokers `without_files` lost their log directory."""
+    """Observes partition 0 of a topic on the brokers `replicas`; `brokers_without_files` lost a log directory."""
 
     cluster: Cluster
     metadata: Metadata
     clients: Producers
     topic: str
     replicas: tuple[int, ...]
-    without_files: frozenset[int] = frozenset()
+    brokers_without_files: frozenset[int] = frozenset()
     sees_controller: bool = True
     """Whether the controller and its epoch are observed; False if they change without a step of the model."""
     observe_group: Callable[[], Mapping[str, Any]] = dict
@@ -94,7 +94,7 @@ class ReplicaObserver:
     def _replica(self, broker: int) -> ReplicaObservation:
         state = self.cluster.brokers[broker].state()
         serves = state["Running"] and not state["Paused"]
-        if broker in self.without_files:
+        if broker in self.brokers_without_files:
             return self._in_memory(broker, ReplicaObservation()) if serves else ReplicaObservation()
         try:
             files = self.files(broker)
@@ -102,7 +102,7 @@ class ReplicaObserver:
             # A broker without a replica may answer NOT_LEADER_OR_FOLLOWER, as followers do: report no role.
             return ReplicaObservation(log=(), log_end=0, epochs=())
         on_disk = ReplicaObservation(
-            log=tuple((record.offset, _named(record), record.leader_epoch) for record in files.records),
+            log=tuple((record.offset, _name_of(record), record.leader_epoch) for record in files.records),
             log_end=files.log_end,
             # Before 2.0.1, a leader's file had an epoch only from its first record on (KAFKA-7415).
             epochs=tuple(files.leader_epochs) if self.cluster.spec.at_least("2.0.1") else None,

@@ -37,7 +37,7 @@ def observe(stage: AnyStage, name: str) -> Any:
 
     The name is looked up in `OBSERVED_BY`, then among the stage's attributes and methods, then in the last observation.
     """
-    word, arguments = _parsed(name)
+    word, arguments = _parse(name)
     functions = (by_name[word] for kind, by_name in OBSERVED_BY.items() if isinstance(stage, kind) and word in by_name)
     if (function := next(functions, None)) is not None:
         return json_value(function(stage, *arguments))
@@ -49,11 +49,11 @@ def observe(stage: AnyStage, name: str) -> Any:
 
 def field_of(observation: Observation, name: str) -> Any:
     """A field of an observation, such as `leader`, or of one of its replicas, such as `role(1)`."""
-    word, brokers = _parsed(name)
+    word, brokers = _parse(name)
     return json_value(getattr(observation.replicas[brokers[0]] if brokers else observation, word.replace(" ", "_")))
 
 
-def _parsed(name: str) -> tuple[str, list[Any]]:
+def _parse(name: str) -> tuple[str, list[Any]]:
     """The word of an observation's name, and the arguments in its parentheses."""
     match = _NAME.fullmatch(name)
     assert match is not None, name
@@ -126,16 +126,17 @@ def _nodes(stage: Stage, where: int | str) -> Sequence[Node]:
     return list((cluster.zookeepers if where == "zookeeper" else cluster.controllers).values())
 
 
-def _logged(node: Node, since: float, *parts: str) -> list[str]:
+def _log_lines(node: Node, since: float, *parts: str) -> list[str]:
     return [line for line in node.log(since=since).splitlines() if all(part in line for part in parts)]
 
 
-def first_logged(stage: Stage, where: int | str, *parts: str) -> tuple[float, int]:
-    """Wait until a node has logged a line with all `parts`; returns when, in seconds of the clock, and its number."""
+def await_log_moment(stage: Stage, where: int | str, *parts: str) -> tuple[float, int]:
+    """Wait until a node has logged a line with all `parts`; returns the line's moment and the node's number."""
 
     def find() -> tuple[float, int] | None:
-        logged = ((node, line) for node in _nodes(stage, where) for line in _logged(node, stage.clock_started, *parts))
-        return min(((moment_of(line), node.number) for node, line in logged), default=None)
+        since, nodes = stage.clock_started, _nodes(stage, where)
+        lines = ((moment_of(line), node.number) for node in nodes for line in _log_lines(node, since, *parts))
+        return min(lines, default=None)
 
     moment, number = wait_until(find, f"{where} to log {' … '.join(parts)!r}", timeout=40, interval=0.2)
     return round(moment - stage.clock_started, 3), number
@@ -199,13 +200,13 @@ _REPLICA_OBSERVATIONS: Mapping[str, Callable[..., Any]] = {
     "batches are equal": lambda stage: (
         len({tuple(b.data for b in stage.observer.files(broker).batches) for broker in stage.act.replicas}) == 1
     ),
-    "moment": lambda stage, where, *parts: first_logged(stage, where, *parts)[0],
+    "moment": lambda stage, where, *parts: await_log_moment(stage, where, *parts)[0],
     "moment in the metadata": _moment_in_metadata,
     "now": lambda stage: round(time.time() - stage.clock_started, 3),
-    "who logged": lambda stage, where, *parts: first_logged(stage, where, *parts)[1],
-    "logged": lambda stage, broker, *parts: _logged(stage.node(broker), stage.clock_started, *parts),
-    "was logged": lambda stage, broker, *parts: bool(_logged(stage.node(broker), stage.clock_started, *parts)),
-    "lines of controller": lambda stage, node, text: _logged(stage.controller_node(node), stage.clock_started, text),
+    "who logged": lambda stage, where, *parts: await_log_moment(stage, where, *parts)[1],
+    "logged": lambda stage, broker, *parts: _log_lines(stage.node(broker), stage.clock_started, *parts),
+    "was logged": lambda stage, broker, *parts: bool(_log_lines(stage.node(broker), stage.clock_started, *parts)),
+    "lines of controller": lambda stage, node, text: _log_lines(stage.controller_node(node), stage.clock_started, text),
     "rise": lambda stage, *moments: sorted(map(float, moments)) == [*map(float, moments)],
     "is past half of": lambda stage, moment, whole: 2 * float(moment) > float(whole),
     # The active controller and one of the two other controllers.
@@ -214,7 +215,7 @@ _REPLICA_OBSERVATIONS: Mapping[str, Callable[..., Any]] = {
     ),
     "checkpointed": lambda stage: [stage.observer.files(broker).high_watermark for broker in stage.act.replicas],
     "line": lambda stage, broker, *parts: stage.await_line(broker, *parts, stage.topic),
-    "lines": lambda stage, broker, text: _logged(stage.node(broker), stage.began, stage.topic, text),
+    "lines": lambda stage, broker, text: _log_lines(stage.node(broker), stage.began, stage.topic, text),
     "line without topic": lambda stage, broker, *parts: stage.await_line(broker, *parts),
     "line of whole ISR": lambda stage, broker: stage.await_line(broker, _WHOLE_ISR, stage.topic),
     "leader named by": lambda stage, node: stage.answer_from(node, lambda client: client.metadata(stage.topic).leader),

@@ -63,7 +63,7 @@ def check_acts(where: str, acts: object, file: Mapping[str, Any]) -> None:
         _require_type(f"{location}, for", act.get("for", []), list)
         for values in act.get("for", [{}]):
             _require_type(f"{location}, for", values, dict)
-            _check_act(location, script.filled(act, values), clusters, file.get("parts", {}))
+            _check_act(location, script.fill_placeholders(act, values), clusters, file.get("parts", {}))
 
 
 def _check_act(location: str, act: Mapping[str, Any], clusters: set[str], parts: Mapping[str, Any]) -> None:
@@ -111,7 +111,7 @@ def _check_steps(location: str, steps: list[Any], stage: type[AnyStage], parts: 
 def _check_step(
     location: str, verb: str, value: Any, keys: Mapping[str, Any], stage: type[AnyStage], parts: Mapping[str, Any]
 ) -> None:
-    if verb in script.OBSERVING:
+    if verb in script.OBSERVATION_STEPS:
         _check_observed(location, verb, value, keys, stage)
         return
     if script.PLACEHOLDER.search(verb):
@@ -119,7 +119,7 @@ def _check_step(
     if verb in parts:
         # The part's own steps are checked without it: a part that names itself would never end.
         others = {name: steps for name, steps in parts.items() if name != verb}
-        _check_steps(f"{location}, part {verb!r}", script.filled(parts[verb], keys), stage, others)
+        _check_steps(f"{location}, part {verb!r}", script.fill_placeholders(parts[verb], keys), stage, others)
         return
     try:
         name, first_arguments = script.method_named(verb, stage)

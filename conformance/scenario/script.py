@@ -42,7 +42,7 @@ from kafka_chaos.reference_model.lockstep.stepping import step as model_step
 PLACEHOLDER = re.compile(r"\{([\w ]+)\}")
 ACT_KEYS = {"act", "cluster", "steps", "transactional", "group", "shares", "reads", "before", "coordinator_last"}
 """The keys of an act besides those of `Play.act`."""
-OBSERVING = frozenset({"expect", "await", "fact", "table", "remember"})
+OBSERVATION_STEPS = frozenset({"expect", "await", "fact", "table", "remember"})
 """The steps that are not methods of a stage."""
 WHEN = {"eligible": True, "not eligible": False}
 """The values of `when`: whether leaders are elected from the eligible leader replicas, too (KIP-966)."""
@@ -55,15 +55,15 @@ def play_acts(play: Play, acts: Sequence[Mapping[str, Any]], file: Mapping[str, 
     remembered: dict[str, Any] = {}
     for act in acts:
         for values in act.get("for", [{}]):
-            filled_act = filled({key: value for key, value in act.items() if key != "for"}, values)
+            filled_act = fill_placeholders({key: value for key, value in act.items() if key != "for"}, values)
             parts = file.get("parts", {})
             with _new_act(play, clusters, filled_act) as stage:
                 _Script(stage, parts, remembered).take(filled_act.get("before", []))
-                with _with_group(stage, filled_act) as grouped:
-                    _Script(grouped, parts, remembered).take(filled_act["steps"])
+                with _group_stage(stage, filled_act) as group_stage:
+                    _Script(group_stage, parts, remembered).take(filled_act["steps"])
 
 
-def _with_group(stage: Any, act: Mapping[str, Any]) -> AbstractContextManager[Any]:
+def _group_stage(stage: Any, act: Mapping[str, Any]) -> AbstractContextManager[Any]:
     """The stage with the act's group or share group; the stage itself if the act has neither."""
     if "group" in act:
         return group_on(stage, Group(**act["group"]), **act["reads"])
@@ -87,12 +87,12 @@ def _new_act(play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[st
     return play.act(act["act"], profile=profile, **keys)
 
 
-def filled(value: Any, values: Mapping[str, Any]) -> Any:
+def fill_placeholders(value: Any, values: Mapping[str, Any]) -> Any:
     """A value of a file with its placeholders filled. A text that is only a placeholder becomes the value itself."""
     if isinstance(value, Mapping):
-        return {filled(key, values): filled(item, values) for key, item in value.items()}
+        return {fill_placeholders(key, values): fill_placeholders(item, values) for key, item in value.items()}
     if isinstance(value, list):
-        return [filled(item, values) for item in value]
+        return [fill_placeholders(item, values) for item in value]
     if not isinstance(value, str):
         return value
     whole = PLACEHOLDER.fullmatch(value)
@@ -103,7 +103,7 @@ def filled(value: Any, values: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Script:
-    """Takes steps on a stage. `values`: by name, what `remember` steps have observed, for placeholders in steps."""
+    """Takes steps on a stage. `values`: what `remember` steps observed, for placeholders in steps, by name."""
 
     stage: AnyStage
     parts: Mapping[str, Any]
@@ -115,7 +115,7 @@ class _Script:
             if isinstance(step, list):
                 self.take(step)
             else:
-                self._take_one(filled({step: None} if isinstance(step, str) else step, self.values))
+                self._take_one(fill_placeholders({step: None} if isinstance(step, str) else step, self.values))
 
     def _take_one(self, step: dict[str, Any]) -> None:
         when = step.pop("when", None)
@@ -136,7 +136,7 @@ class _Script:
             case "remember":
                 self.values.update({name: observe(self.stage, observed) for name, observed in value.items()})
             case _ if verb in self.parts:
-                self.take(filled(self.parts[verb], step))
+                self.take(fill_placeholders(self.parts[verb], step))
             case _:
                 arguments = value if isinstance(value, list) else [] if value is None else [value]
                 keys = {key.replace(" ", "_"): item for key, item in step.items()}

@@ -71,7 +71,7 @@ def classifications(kind: str, key: str) -> Iterator[Classification]:
             yield Classification(
                 group["status"],
                 group["why"],
-                frozenset(_named(group.get("touches", ()))),
+                frozenset(_anomalies_of(group.get("touches", ()))),
                 tuple(group.get("harmless", {}).items()),
             )
 
@@ -82,12 +82,12 @@ def classify(kind: str, key: str) -> Classification:
     return next(classifications(kind, key), None) or next(classifications(kind, dotted(key)), UNCLASSIFIED)
 
 
-def _named(names: Iterable[str]) -> Iterator[AnyAnomaly]:
+def _anomalies_of(names: Iterable[str]) -> Iterator[AnyAnomaly]:
     for name in names:
         if name == "*":
             yield from ALL_ANOMALIES
         elif name in _TABLE["sets"]:
-            yield from _named(_TABLE["sets"][name])
+            yield from _anomalies_of(_TABLE["sets"][name])
         else:
             yield anomaly_named(name)
 

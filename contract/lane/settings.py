@@ -48,12 +48,12 @@ def check(settings: Any, prefix: str = "") -> None:
         # Types are texts, since all modules with settings have `from __future__ import annotations`.
         if value is None and str(setting.type).endswith(" | None"):
             continue
-        is_valid, expected = _checked(value, setting)
+        is_valid, expected = _validity(value, setting)
         if not is_valid:
             raise LaneError(prefix + setting.name, value, setting.metadata["expected"] or expected)
 
 
-def _checked(value: Any, setting: Field[Any]) -> tuple[bool, str]:
+def _validity(value: Any, setting: Field[Any]) -> tuple[bool, str]:
     """Whether a setting may have a value, and which values it may have, in words."""
     kind, key = str(setting.type).removesuffix(" | None"), setting.metadata
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -85,7 +85,7 @@ def entries(settings: type[Any], entry: object, lane_key: str = "") -> dict[str,
             raise LaneError(f"{lane_key}.{name}".lstrip("."), entry[name], f"no such key; the keys are {names}")
     for name, setting in declared.items():
         if name not in entry and setting.default is MISSING and setting.default_factory is MISSING:
-            expected = setting.metadata["expected"] or _checked(None, setting)[1]
+            expected = setting.metadata["expected"] or _validity(None, setting)[1]
             raise LaneError(f"{lane_key}.{name}".lstrip("."), None, expected)
     return dict(entry)
 

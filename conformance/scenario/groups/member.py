@@ -34,7 +34,7 @@ class SteppedMember:
         self._topic = topic
         self._commits = commits
         self._incremental = incremental
-        self._held: set[int] = set()
+        self._partitions: set[int] = set()
         self._record: tuple[int, int] | None = None
         self._last_offsets: dict[int, int] = {}
         self.has_left = False
@@ -55,7 +55,7 @@ class SteppedMember:
         assignment = [TopicPartition(self._topic, partition)]
         deadline = time.monotonic() + POLL_TIMEOUT
         while time.monotonic() < deadline:
-            if partition in self._held:
+            if partition in self._partitions:
                 self._client.resume(assignment)
             message = self._client.poll(_POLL_SECONDS)
             if message is not None and message.error() is None:
@@ -63,7 +63,7 @@ class SteppedMember:
                 offset = message.offset() or 0
                 self._record, self._last_offsets[partition] = (partition, offset), offset
                 return {"offset": offset}
-        if partition in self._held:
+        if partition in self._partitions:
             self._client.pause(assignment)
         return {"offset": None}
 
@@ -100,7 +100,7 @@ class SteppedMember:
         if self._record is not None:
             return answer
         generation = generation_of(self._client.consumer_group_metadata())
-        return answer | {"generation": generation or 0, "has": sorted(self._held)}
+        return answer | {"generation": generation or 0, "has": sorted(self._partitions)}
 
     def leave(self) -> dict[str, Any]:
         """Leave the group, as an orderly shutdown does."""
@@ -114,10 +114,10 @@ class SteppedMember:
         else:
             client.assign(partitions)
         client.pause(partitions)
-        self._held |= {partition.partition for partition in partitions}
+        self._partitions |= {partition.partition for partition in partitions}
 
     def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self._held -= {partition.partition for partition in partitions}
+        self._partitions -= {partition.partition for partition in partitions}
 
 
 def main() -> None:

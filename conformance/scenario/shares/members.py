@@ -20,7 +20,7 @@ from kafka_chaos.reference_model.lockstep.observation import GIVEN, ShareDeed, S
 from kafka_chaos.reference_model.lockstep.shares import ACCEPT, NO_SESSION, NOT_ACQUIRED, REJECT, RELEASE, TAKEN
 
 _TYPES = {ACCEPT: 1, RELEASE: 2, REJECT: 3}
-"""The codes of acknowledgements (KIP-932)."""
+"""The code of each kind of acknowledgement (KIP-932)."""
 _FINAL_ANSWERS = (TAKEN, NOT_ACQUIRED, NO_SESSION)
 """The final answers to an acknowledgement. After any other error it is sent again."""
 _TIMEOUT = 60.0  # seconds within which a member's repeated request must succeed

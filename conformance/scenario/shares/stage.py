@@ -1,4 +1,4 @@
-"""The steps of a share group's members in scenarios, each the same on Kafka and in the model, where they are `sharers`.
+"""The steps of a share group's members in scenarios, on Kafka and in the model, which calls the members `sharers`.
 
 The group reads the act's topic from its beginning. After every step the model must agree with Kafka on the replicas, on
 the records and the answers that each member got, and on the start offset that the group's coordinator reports.

@@ -120,7 +120,7 @@ class ControllerSteps(FaultSteps):
         # A broker creates a replica in the directory with the fewest: the first directory has an earlier act's topic.
         is_in_second = f"{self.topic}-0" in node.must_execute("ls", folder).split()
         self.expect("The replica is in the second log directory", is_in_second)
-        self.observer.without_files = frozenset({broker})
+        self.observer.brokers_without_files = frozenset({broker})
         # No other act may use this cluster: its broker stays without the log directory.
         self.lease.is_reusable = False
 

@@ -64,7 +64,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         """
         if knows_only is not None:
             self._open_at_thaw = [(CLIENTS, ANY_CLIENT, other) for other in self.act.replicas if other != knows_only]
-        configs = {**(configs or {}), **(self.reachable(*asks) if asks else {})}
+        configs = {**(configs or {}), **(self.bootstrap_settings(*asks) if asks else {})}
         settings: dict[str, Any] = {
             "producer": producer,
             "acks": acks,
@@ -150,7 +150,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
 
     def seconds_until_answered(self, record: str) -> float:
         """The time from `start_clock` until the record's producer got its answer, in seconds with two decimals."""
-        answered = {answer.record: answer.arrived for answer in self.clients.answers()}
+        answered = {answer.record: answer.arrival for answer in self.clients.answers()}
         return round(answered[record] - self._monotonic_start, 2)
 
     def send_once(self, record: str, *, sentence: str) -> None:
@@ -227,7 +227,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         """The records that a consumer reads from the beginning to the end of the partition."""
         return [record for _, record in read_to_end(self.lease.cluster.bootstrap_servers, self.topic)]
 
-    def reachable(self, *brokers: int) -> dict[str, object]:
+    def bootstrap_settings(self, *brokers: int) -> dict[str, object]:
         """Client settings with which a producer asks only these brokers for the leader."""
         addresses = [self.lease.cluster.addresses[broker] for broker in brokers]
         return {"bootstrap.servers": ",".join(addresses)}

@@ -39,7 +39,7 @@ class TransactionsObserver:
         numbers = range(self.partitions)
         with ThreadPoolExecutor(max_workers=self.partitions + 2) as threads:
             reads = [threads.submit(self._read, committed) for committed in (True, False)]
-            stored = list(threads.map(self._stored, numbers))
+            stored = list(threads.map(self._observe_partition, numbers))
             committed, uncommitted = (read.result() for read in reads)
         partitions = {
             number: observation.PartitionObservation(
@@ -64,7 +64,7 @@ class TransactionsObserver:
             )
         )
 
-    def _stored(self, partition: int) -> tuple[tuple[tuple[int, str, int], ...], int, int]:
+    def _observe_partition(self, partition: int) -> tuple[tuple[tuple[int, str, int], ...], int, int]:
         """A partition's log, its high watermark and its last stable offset."""
         key, partitions = (self.topic, partition), {self.topic: [partition]}
         leader = leader_of(self.cluster, self.topic, partition)

@@ -40,7 +40,7 @@ class TransactionsStage(LockStep):
     model: TransactionsModel
     clients: Producers
     observer: TransactionsObserver
-    _held: list[tuple[Hold, int]] = field(default_factory=list)  # each fault that holds requests, and the broker hit
+    _holds: list[tuple[Hold, int]] = field(default_factory=list)  # each fault that holds requests, and the broker hit
     killed: int | None = None
     """The coordinator that `kill_coordinator` killed."""
 
@@ -101,7 +101,7 @@ class TransactionsStage(LockStep):
                 timeout=10,
             )
 
-        self._held.append((fault, coordinator))
+        self._holds.append((fault, coordinator))
         asks = f"{producer} asks for {_end_of(commit)}"
         sentence = f"{asks}, and gives up waiting: a link holds the request on its way to the coordinator."
         self._take(sentence, hold, "hold_end", producer=producer, commit=commit)
@@ -126,7 +126,7 @@ class TransactionsStage(LockStep):
         """A link to a partition's leader holds the transaction markers of the present coordinator."""
         source, leader = self.coordinator, self.leader(partition)
         fault = Hold(target=Target.parse(f"broker:{leader}"), api="WriteTxnMarkers", sender=f"broker:{source}")
-        self._held.append((fault, leader))
+        self._holds.append((fault, leader))
         markers = f"the markers that the coordinator, broker {source}, sends to the leader of partition {partition}"
         hold = partial(fault.inject, self.lease.view, (self.node(leader),))
         self._take(f"A link holds {markers}.", hold, "hold_markers", partition=partition)
@@ -167,8 +167,8 @@ class TransactionsStage(LockStep):
         return (self.observed.offsets.committed or 0) if self.observed.offsets is not None else 0
 
     def _release(self) -> None:
-        while self._held:
-            fault, broker = self._held.pop()
+        while self._holds:
+            fault, broker = self._holds.pop()
             fault.heal(self.lease.view, (self.node(broker),))
 
     def _write(self, sentence: str, producer: str, record: str, partition: int) -> None:
