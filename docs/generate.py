@@ -305,7 +305,7 @@ def plugin() -> str:
     """The functions and fixtures of the pytest plugin."""
     from kafka_chaos.harness.pytest_plugin import plugin as loaded
     from kafka_chaos.harness.pytest_plugin import values
-    from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
+    from kafka_chaos.harness.pytest_plugin.clusters import TopicMaker
     from kafka_chaos.harness.pytest_plugin.result import ChaosRun
     from kafka_chaos.harness.pytest_plugin.runs import Runs
     from kafka_chaos.harness.workload.application.handles import ConsumerHandle, Handle, ProducerHandle
@@ -321,7 +321,7 @@ def plugin() -> str:
     for fixture in ("kafka_chaos_cluster", "kafka_chaos_topic", "kafka_chaos_run"):
         lines += [f"### {fixture}", "", _prose(inspect.getdoc(getattr(loaded, fixture))), ""]
     lines += _function("kafka_chaos_run", Runs.__call__)
-    lines += _function("kafka_chaos_topic", MakeTopic.__call__)
+    lines += _function("kafka_chaos_topic", TopicMaker.__call__)
     for title, owner in (
         ("What a run returns", ChaosRun),
         ("The handle of a function", Handle),

@@ -59,7 +59,7 @@ class IdentityCodec:
         seq_bytes = seqs.view(np.uint8).reshape(count, _SEQ_BYTES)
         crc = np.full(count, int.from_bytes(self.encode(producer_id, 0)[:_CHECKSUM_BYTES], "big"), dtype=np.uint32)
         for position in range(_SEQ_BYTES):
-            # A byte that is 0 in the first and last seq is 0 in all, if they are too few to wrap it: it has no effect.
+            # A byte of 0 in the first and the last seq is 0 in all seqs, unless they are enough to wrap it around.
             if seq_bytes[0, position] or seq_bytes[-1, position] or count > 256 ** (_SEQ_BYTES - position - 1):
                 crc ^= self._byte_effects[position][seq_bytes[:, position]]
         values[:, :_CHECKSUM_BYTES] = crc.astype(">u4").view(np.uint8).reshape(count, _CHECKSUM_BYTES)
@@ -92,7 +92,7 @@ class IdentityCodec:
         carrier = id_headers[-1] if id_headers else value
         return self.decode(carrier) if isinstance(carrier, bytes) else UNDECODABLE
 
-    def read(self, messages: Sequence[Any]) -> dict[str, list[Any]]:
+    def columns_of(self, messages: Sequence[Any]) -> dict[str, list[Any]]:
         """The columns of `consumed/` that come from these messages of librdkafka.
 
         A header, which takes time to read, is read only if the value has no identity: no producer writes both.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals that ask a run to end."""
 
 _RESEND_DELAY_S = 0.02
@@ -25,26 +25,26 @@ _arrived: list[int] = []
 
 
 def end_on_signals() -> None:
-    """Let every signal of `ENDING` raise `KeyboardInterrupt` in the main thread of this process, and lose none.
+    """Let every signal of `END_SIGNALS` raise `KeyboardInterrupt` in the main thread of this process, and lose none.
 
     A signal that the process ignores stays ignored (nohup, background jobs of scripts). Python drops an exception that
     is raised within a finalizer or a callback of the garbage collector: a signal that arrives just then is sent again.
     """
     _arrived.clear()
-    for number in ENDING:
+    for number in END_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
     sys.unraisablehook = _send_again
 
 
 def was_interrupted() -> bool:
-    """Whether a signal of `ENDING` has arrived since `end_on_signals`."""
+    """Whether a signal of `END_SIGNALS` has arrived since `end_on_signals`."""
     return bool(_arrived)
 
 
 @contextlib.contextmanager
 def signals_held_back() -> Iterator[None]:
-    """Hold back the signals of `ENDING` until the block ends, even if it raises. Then deliver the last that arrived.
+    """Hold back the signals of `END_SIGNALS` until the block ends, even if it raises. Then deliver the last one.
 
     Does nothing in any other thread than the main thread: Python runs no signal handlers there.
     """
@@ -57,7 +57,7 @@ def signals_held_back() -> Iterator[None]:
         arrived.append(number)
 
     # A handler that was not installed by Python (None) could not be restored.
-    replaceable = [number for number in ENDING if signal.getsignal(number) is not None]
+    replaceable = [number for number in END_SIGNALS if signal.getsignal(number) is not None]
     handlers = {number: signal.signal(number, hold) for number in replaceable}
     try:
         yield

@@ -22,7 +22,7 @@ from kafka_chaos.harness.attached.nodes_file import NodesFile
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import active_controller
 from kafka_chaos.harness.cluster.configuration.keys import keys_of_all_versions, known_keys
-from kafka_chaos.harness.experiment.known_configs import REBALANCE, refused_keys
+from kafka_chaos.harness.experiment.known_configs import LEADER_REBALANCE, refused_keys
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError
 
 START_TIMEOUT = 180.0
@@ -33,7 +33,7 @@ _WEAKEST_VALUE: Mapping[str, Callable[[Iterable[str]], str]] = {
     f"{_STATE_LOG}.min.isr": lambda values: min(values, key=int),
     f"{_STATE_LOG}.replication.factor": lambda values: min(values, key=int),
     "transaction.partition.verification.enable": min,
-    REBALANCE: max,
+    LEADER_REBALANCE: max,
 }
 """The brokers' keys that predictions for existing topics depend on. If the brokers' values differ, the function chooses
 the value that promises least. Values are texts: `min` prefers `false` to `true`."""
@@ -181,11 +181,11 @@ def with_brokers_configuration(
             told[f"{_STATE_LOG}.min.isr"] = topic_config["min.insync.replicas"].value
         else:
             unread.append(f"of topic {TRANSACTION_STATE}")
-    needed = [key for key in _WEAKEST_VALUE if key in version_keys and (transactional or key == REBALANCE)]
+    needed = [key for key in _WEAKEST_VALUE if key in version_keys and (transactional or key == LEADER_REBALANCE)]
     untold = [key for key in needed if key not in told and brokers]
     # For keys that were not told, the experiment's values are assumed. If it has none, leaders are assumed to move back
     # to the preferred replicas, as they do by default.
-    assumed = {REBALANCE: "true", **experiment.cluster.broker_configs} if unread or untold else {}
+    assumed = {LEADER_REBALANCE: "true", **experiment.cluster.broker_configs} if unread or untold else {}
     cluster_spec = experiment.cluster.model_copy(update={"broker_configs": {**assumed, **told}, "configs_of": {}})
     configured = experiment.model_copy(update={"cluster": cluster_spec})
     # Without faults, none of these keys matters: they decide about elections and about replicas of internal topics.

@@ -108,7 +108,7 @@ def _phase_plan(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
     ]
     lanes = []
     # Predictions also cover the partitions that faults will add.
-    lane_specs = phase.grown().lanes
+    lane_specs = phase.with_added_partitions().lanes
     for number, spec in enumerate(lane_specs):
         progress(number, len(lane_specs), spec.lane)
         lane = experiment.as_lane(phase, spec)

@@ -174,7 +174,7 @@ def run_in_terminal(run: Callable[..., RunResult], listeners: Sequence[Listener]
 
 def _print_kept_cluster(event: Event) -> None:
     from kafka_chaos.contract.events import ClusterKept
-    from kafka_chaos.harness.report.listeners.terminal import advice_on_kept
+    from kafka_chaos.harness.report.listeners.terminal import advice_on_kept_cluster
 
     if isinstance(event, ClusterKept):
-        click.echo("\n".join(["kafka-chaos: the cluster was left running", *advice_on_kept(event)]), err=True)
+        click.echo("\n".join(["kafka-chaos: the cluster was left running", *advice_on_kept_cluster(event)]), err=True)

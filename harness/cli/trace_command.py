@@ -56,8 +56,8 @@ def trace_command(
         if (not apis or request.api in apis)
         and (not nodes or request.node in nodes or request.sender in nodes)
         and (about is None or about in _subjects(request))
-        and (since is None or request.asked >= since)
-        and (until is None or request.asked <= until)
+        and (since is None or request.sent_at >= since)
+        and (until is None or request.sent_at <= until)
         and (not faults or request.fault is not None)
     ]
     shown = selected[:limit] if limit else selected
@@ -85,9 +85,9 @@ def _print(shown: Sequence[TracedRequest]) -> None:
     headings = ("time", "from", "to", "request", "about", "id", "answered after", "", "")
     table = plain_table(*headings, right=("id",), wrapped="about")
     for request in shown:
-        took = "never" if request.answered is None else f"{(request.answered - request.asked) * 1000:,.1f} ms"
+        took = "never" if request.answered_at is None else f"{(request.answered_at - request.sent_at) * 1000:,.1f} ms"
         table.add_row(
-            f"{request.asked:.3f} s",
+            f"{request.sent_at:.3f} s",
             request.sender,
             f"{request.node}:{request.port}",
             f"{request.api} v{request.version}",

@@ -32,7 +32,7 @@ def load_experiment(path: Path, *, overrides: Mapping[str, Any] | None = None) -
 
 
 def experiment_values(path: Path) -> dict[Any, Any]:
-    """The keys of an experiment file as they are written, once checked. Raises `UsageFailure`."""
+    """The keys and values of an experiment file as they are written. Raises `UsageFailure` for an invalid file."""
     load_experiment(path)
     return parse_document(text_of(path), str(path), _EXPERIMENT)[1]
 
@@ -52,7 +52,7 @@ def parse_experiment(text: str, source: str, *, overrides: Mapping[str, Any] | N
     for name, value in (overrides or {}).items():
         key, _, inner = name.partition(".")
         outer = values.get(key, {})
-        if isinstance(outer, dict) or not inner:  # What should be a mapping and is none is refused later.
+        if isinstance(outer, dict) or not inner:  # A value that should be a mapping, but is not, is refused later.
             values[key] = {**outer, inner: value} if inner else value
     return _checked(values, located)
 
@@ -72,7 +72,7 @@ def _checked(values: Mapping[str, Any], located: Callable[[Place, str], str]) ->
         experiment = Experiment.model_validate(expand(values))
         check(experiment)
     except ValidationError as error:
-        # A key that several phases share is refused in each of them, and named once.
+        # Pydantic refuses a key that several phases share in each phase. The message names the key once.
         lines = dict.fromkeys(one_line(located(*refusal)) for refusal in refusals(error, Experiment))
         raise UsageFailure("\n".join(lines)) from None
     except ExperimentError as error:
@@ -81,7 +81,7 @@ def _checked(values: Mapping[str, Any], located: Callable[[Place, str], str]) ->
 
 
 def _as_written(place: Place, values: Mapping[Any, Any]) -> Place:
-    """Where the file has the key at `place` of the checked experiment: a phase's keys may be at the file's top."""
+    """The place in the file for a `place` in the checked experiment: a phase's keys may be at the file's top."""
     if place[:1] != ("phases",) or len(place) == 1:
         return place
     outer, keys = place[:2], place[2:]
@@ -106,7 +106,7 @@ def one_line(text: str) -> str:
 
 
 def load_yaml(path: Path, kind: type[M], expected: str) -> M:
-    """Read a YAML file as a pydantic `kind`, which messages call `expected`; raises `UsageFailure` with the line."""
+    """Read a YAML file as the model `kind`. Messages call the file `expected`; raises `UsageFailure` with the line."""
     document, values = parse_document(text_of(path), str(path), expected)
     try:
         return kind.model_validate(values)
@@ -120,7 +120,7 @@ def load_yaml(path: Path, kind: type[M], expected: str) -> M:
 def parse_document(text: str, source: str, expected: str) -> tuple[CommentedMap, dict[Any, Any]]:
     """A YAML text as a document with the positions of its keys, and as plain values.
 
-    Raises `UsageFailure` that names `source` and the line. `expected`: what the text should be: `an experiment`.
+    Raises `UsageFailure` that names `source` and the line. `expected` names what the text should be: `an experiment`.
     """
     try:
         with warnings.catch_warnings():
@@ -158,7 +158,7 @@ def _plain(node: Any) -> Any:
         return {_plain(key): _plain(value) for key, value in node.items()}
     if isinstance(node, CommentedSeq):
         return [_plain(value) for value in node]
-    # Numbers and texts are of ruamel.yaml's own subclasses. `bool` comes first, since it is an `int`, too.
+    # ruamel.yaml has its own subclasses of numbers and texts. `bool` comes first, since every `bool` is an `int`.
     for plain in (bool, int, float, str):
         if isinstance(node, plain):
             return plain(node)

@@ -14,7 +14,7 @@ from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 
 SHORTEST_RETENTION_MS = 3_600_000
 """A topic with at least this retention still has all its records when the run ends."""
-REBALANCE = "auto.leader.rebalance.enable"
+LEADER_REBALANCE = "auto.leader.rebalance.enable"
 TOMBSTONES = "delete.retention.ms"
 UNCLEAN = "unclean.leader.election.enable"
 _REMOVAL_CONFIGS = {
@@ -58,8 +58,8 @@ def lane_settings(
 ) -> dict[str, Any]:
     """The keys of a `Lane` that the configs of its topic and brokers decide.
 
-    If brokers differ, the value that protects records least counts. `replicas`: the lane's replication factor, which
-    predictions assume of internal topics, too, unless `consumer_offsets` or `transaction_state` says otherwise.
+    If brokers differ, the value that protects records least counts. `replicas`: the lane's replication factor. Internal
+    topics are predicted with the same factor, unless `consumer_offsets` or `transaction_state` has another one.
     """
     brokers = brokers_configs(cluster)
     flush_all = all(_number(broker, "log.flush.interval.messages", 0) == 1 for broker in brokers)
@@ -102,9 +102,9 @@ def lane_settings(
 def rebalance_faults(cluster: ClusterLayout, count: int) -> tuple[str, ...]:
     """A `stop` for each of `count` faults if leaders move back after a fault (auto.leader.rebalance.enable), else none.
 
-    The model moves no leader back by itself: a `stop` stands for that, since it begins with an orderly move of leaders.
+    The model moves no leader back by itself. A `stop` stands for such a move, since it begins with an orderly move.
     """
-    move_back = any(_is_true(configs, REBALANCE, False) for configs in brokers_configs(cluster))
+    move_back = any(_is_true(configs, LEADER_REBALANCE, False) for configs in brokers_configs(cluster))
     return ("stop",) * count if move_back else ()
 
 

@@ -41,7 +41,7 @@ def _acks_as_text(value: object) -> object:
 
 
 def _checked_client(value: object) -> object:
-    """A client's name, with a version if it is given, as in `kafka-chaos clients`, or the words of a user's command."""
+    """A client's name as `kafka-chaos clients` lists it, and maybe a version, or the words of a user's command."""
     if isinstance(value, str):
         try:
             return str(parse_client(value) or IN_PROCESS)
@@ -111,8 +111,8 @@ class LaneSpec(Spec):
     created_at: Seconds | None = Field(
         default=None,
         gt=0,
-        description="seconds of load (as `at` of faults) after which its topic is created and its clients start; by "
-        "default, that happens before the load",
+        description="seconds of load, like `at` of a fault, after which its topic is created and its clients start; by "
+        "default, both happen before the load",
     )
     recover_within: Seconds | None = Field(
         default=None,
@@ -166,8 +166,8 @@ class LaneSpec(Spec):
     def as_lane(self, faults: tuple[str, ...], cluster: ClusterLayout | None = None, *, crashes: int = 0) -> Lane:
         """The lane as the reference model and the verification know it; raises `LaneError`.
 
-        `cluster`: by default the cluster that `set_cluster` has set; without any, the lane has no version. `crashes`:
-        how many members are ended by faults, besides the `crashes` of the lane's group, loop or share group.
+        `cluster`: by default the cluster that `set_cluster` has set; without a cluster, the lane has no version.
+        `crashes`: how many members faults end, besides the `crashes` of the lane's group, loop or share group.
         """
         cluster = cluster or self._cluster
         common = LaneSpec.model_fields.keys() & {field.name for field in fields(Lane)}
@@ -205,8 +205,8 @@ class LaneSpec(Spec):
         """Whether the lane's topic gets more partitions under load."""
         return self.first_partitions < self.partitions
 
-    def grown_by(self, added: int) -> Self:
-        """The lane whose topic gets this many partitions besides those with which it is created."""
+    def with_added_partitions(self, added: int) -> Self:
+        """A copy of the lane whose topic gets `added` partitions after its creation."""
         if self.partitions == self.first_partitions + added:
             return self
         grown = self.model_copy(update={"partitions": self.first_partitions + added})

@@ -45,7 +45,7 @@ class LifeSpec(Spec):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.lasts is None and self.returns is not None:
-            raise ValueError("returns: expected none without lasts: no life ends, so no place is free")
+            raise ValueError("returns: expected none without lasts: a client that never ends is not replaced")
         return self
 
 
@@ -77,7 +77,7 @@ class GenerateLives(Spec):
                 "lasts": round(rng.uniform(*self.lasts), 1),
                 "ends": rng.choice(self.ends),
                 **({} if self.returns is None else {"returns": round(rng.uniform(*self.returns), 1)}),
-                # A single role is not drawn, so that a seed gives producers the lives that it has always given.
+                # A single role is not drawn: drawing it would change the lives that existing seeds give.
                 "role": rng.choice(self.roles) if len(self.roles) > 1 else self.roles[0],
             }
             for _ in range(self.count)

@@ -2,7 +2,7 @@
 
 A controller that takes over starts every broker's session time-out anew, so the loss of a single controller costs no
 broker its session. But brokers that no fault hits may lose their sessions ([why](docs/decisions/0039-kraft.md)) if no
-majority of the controllers is left for a while, or if controllers run and do not reach each other, or the brokers.
+majority of the controllers is left for a while, or if controllers that run can't reach each other or the brokers.
 """
 
 from collections import Counter
@@ -15,27 +15,27 @@ from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.reference_model.protocol.quorum import has_majority
 
 SESSION_EXPIRY = "session-expiry"
-OF_CONTROLLERS = ("controller", "controllers")  # roles of targets that hit no broker, if controllers are no brokers
+CONTROLLER_ROLES = ("controller", "controllers")  # roles of targets that hit no broker, unless brokers are controllers
 
 
 def lane_faults_of(faults: Sequence[Fault], lane: str, replicas: int, cluster: ClusterLayout) -> tuple[str, ...]:
     """The model's faults for a lane with this many `replicas`, from the timed faults of its phase.
 
-    A fault may hit as many of a partition's replicas as it hits brokers. While replicas move, a partition has more.
+    A fault that hits n brokers may hit n replicas of a partition. While replicas move, a partition has more of them.
     """
     concerned = [fault for fault in faults if concerns(fault, lane)]
-    arriving = max((brokers_hit(fault, cluster) for fault in concerned if isinstance(fault, Reassignment)), default=0)
+    added = max((brokers_hit(fault, cluster) for fault in concerned if isinstance(fault, Reassignment)), default=0)
     by_cause = [*(model_faults_of(fault, cluster) for fault in concerned), joint_faults_of(concerned, cluster)]
     return tuple(
         kind
         for kinds in by_cause
         for kind, count in Counter(kinds).items()
-        for _ in range(min(count, replicas + arriving))
+        for _ in range(min(count, replicas + added))
     )
 
 
 def model_faults_of(fault: Fault, cluster: ClusterLayout) -> tuple[str, ...]:
-    """The model's faults for one fault: a kind for each broker that it may hit."""
+    """The model's faults for one fault: a kind for each broker that the fault may affect."""
     if not _hits_no_broker(fault, cluster):
         return fault.model_faults(cluster.brokers)
     # A controller that is down or frozen is replaced. If it runs but can't be reached, every session may expire.
@@ -54,7 +54,7 @@ def brokers_hit(fault: Fault, cluster: ClusterLayout) -> int:
 
 
 def _hits_no_broker(fault: Fault, cluster: ClusterLayout) -> bool:
-    return bool(cluster.controllers) and fault.target.role in OF_CONTROLLERS
+    return bool(cluster.controllers) and fault.target.role in CONTROLLER_ROLES
 
 
 def _may_stop_the_quorum(faults: Sequence[Fault], cluster: ClusterLayout) -> bool:

@@ -31,7 +31,7 @@ from kafka_chaos.harness.experiment.values import Place, Seconds, Spec, TimeSpan
 
 _DEFAULT_DURATION = WorkloadSpec().duration
 _DEFAULT_BROKERS = ClusterSpec().brokers
-_LARGEST_NUMBER = 1e9  # a number of the file that is larger is not used for drawing
+_LARGEST_NUMBER = 1e9  # a larger number in the file is not used for drawing
 _ATTEMPTS = 20  # how often a schedule is drawn at most, if too few faults fit into the load
 
 S = TypeVar("S", bound=Spec)
@@ -43,7 +43,7 @@ class GenerateSpec(Spec):
     faults: tuple[str, ...] = Field(min_length=1, strict=False, description="fault kinds to draw from")
     targets: tuple[str, ...] = Field(min_length=1, strict=False, description="targets to draw from")
     weights: dict[str, Annotated[float, Field(gt=0)]] = Field(
-        default_factory=dict, description="how often fault kinds and targets are drawn; 1 by default"
+        default_factory=dict, description="relative frequencies of kinds, targets, clusters and clients; 1 by default"
     )
     count: int | None = Field(default=None, ge=1, le=20, description="how many faults; as many as fit by default")
     first_at: Seconds = Field(default=2.0, description="seconds of load before the first fault, at least")
@@ -68,13 +68,13 @@ class GenerateSpec(Spec):
     )
     keys: dict[str, Annotated[tuple[str | int | float, ...], Field(min_length=1, strict=False)]] = Field(
         default_factory=dict,
-        description="values that further keys of faults are drawn from, such as `api`, for the kinds that have the key",
+        description="for further keys of faults, such as `api`: values to draw from, if the fault kind has the key",
     )
     clusters: tuple[str, ...] = Field(
         default=(),
         strict=False,
         description="versions and modes of the cluster to draw from, such as `4.3.1/kraft`; fault kinds that the "
-        "cluster can't have are then not drawn",
+        "drawn cluster does not support are left out",
     )
     clients: tuple[str, ...] = Field(
         default=(),
@@ -87,7 +87,7 @@ class GenerateSpec(Spec):
         description="further producer configs to draw from for each lane whose client is librdkafka or Java's; the "
         "lane's own configs override them",
     )
-    quiet_end: Seconds = Field(default=0.0, description="the least seconds of load without faults at its end")
+    quiet_end: Seconds = Field(default=0.0, description="seconds without faults at the end of the load, at least")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -115,7 +115,7 @@ class GenerateSpec(Spec):
     def draw(
         self, *, seed: int, phase: str, load_seconds: float, brokers: int, timeouts: Iterable[float] = ()
     ) -> list[dict[str, Any]]:
-        """Draw the entries of a schedule. Raises `ValueError` if not `count`, or not even one, fit into the load.
+        """Draw the entries of a schedule. Raises `ValueError` if fewer than `count` faults fit into the load, or none.
 
         `timeouts`: the seconds around which durations are drawn, with `around_timeouts`.
         """
@@ -172,7 +172,7 @@ class GenerateSpec(Spec):
         return {cluster: self.weights.get(cluster, 1.0) for cluster in self.clusters}
 
     def limited_to(self, cluster: Any) -> Self:
-        """These bounds, without the kinds of faults that a cluster can't have. `cluster`: the experiment's key.
+        """These bounds without the fault kinds that a cluster does not support. `cluster`: that key of the experiment.
 
         Raises `ValueError` if no kind is left.
         """
@@ -182,7 +182,7 @@ class GenerateSpec(Spec):
             return self
         possible = tuple(kind for kind in self.faults if fault_kind(kind).refusal(layout) is None)
         if not possible:
-            raise ValueError(f"faults: {layout.described} can have none of {', '.join(self.faults)}")
+            raise ValueError(f"faults: {layout.described} supports none of {', '.join(self.faults)}")
         return self.model_copy(update={"faults": possible})
 
     def with_client(self, lane: Any, rng: random.Random) -> Any:
@@ -267,9 +267,9 @@ class _Budget:
 
 
 def expand(values: Mapping[str, Any]) -> dict[str, Any]:
-    """An experiment's values, with schedules and lives drawn in place of each `schedule` and `lives: {generate: …}`.
+    """An experiment's values, with drawn schedules and lives in place of each `schedule` or `lives` with `generate`.
 
-    In the result, the keys of a phase are in the phase. Raises `ExperimentError` with the place of a wrong bound.
+    In the result, every key of a phase is inside its phase. Raises `ExperimentError` with the place of a wrong bound.
     """
     expanded = with_phases(values)
     phases = expanded["phases"]
@@ -296,14 +296,14 @@ def expand(values: Mapping[str, Any]) -> dict[str, Any]:
 def _draw_cluster(values: dict[str, Any], all_bounds: Sequence[tuple[GenerateSpec, Place]]) -> None:
     """Draw the version and mode of the cluster, which all phases share, if the bounds of a phase have `clusters`.
 
-    `all_bounds`: the bounds that have them, each with its place in the file.
+    `all_bounds`: the bounds that have `clusters`, each with its place in the file.
     """
     if not all_bounds:
         return
     first, _ = all_bounds[0]
     for bounds, place in all_bounds[1:]:
         if bounds.cluster_weights != first.cluster_weights:
-            expected = f"expected {', '.join(first.clusters)}, with the same weights as in the phase before"
+            expected = f"expected {', '.join(first.clusters)}, with the same weights as in an earlier phase"
             raise ExperimentError((*place, "clusters"), f"{expected}: all phases run on one cluster")
     if isinstance(values.get("cluster"), Mapping | None):
         rng = random.Random(f"{_seed(values)}/cluster")

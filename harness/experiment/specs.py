@@ -1,7 +1,7 @@
 """An experiment as one checked value: a cluster, lanes, a workload and faults.
 
 A run of several phases uses one cluster. Each phase has its own lanes, its own load and its own `schedule` (timed
-faults) or `steps` (in a lock-step phase: faults whose steps wait for conditions). A phase begins once the former phase
+faults) or `steps` (in a lock-step phase: faults whose steps wait for conditions). A phase begins once the phase before
 has settled, with all replicas in sync. Every refusal names the place in the file; `file.py` adds the line.
 """
 
@@ -95,27 +95,28 @@ class PhaseSpec(Spec):
         """The timed faults in the order of their start; raises `ValueError` for an entry that is no fault."""
         return tuple(sorted((entry.built_fault for entry in self.schedule), key=lambda fault: fault.at))
 
-    def grown(self) -> Self:
-        """The same phase, whose lanes also have the partitions that its faults add."""
+    def with_added_partitions(self) -> Self:
+        """A copy of the phase whose lanes also have the partitions that faults add."""
         growths = [fault for fault in self.faults if isinstance(fault, PartitionGrowth)]
         added = {lane.lane: sum(growth.add for growth in growths if concerns(growth, lane.lane)) for lane in self.lanes}
-        return self.model_copy(update={"lanes": tuple(lane.grown_by(added[lane.lane]) for lane in self.lanes)})
+        lanes = tuple(lane.with_added_partitions(added[lane.lane]) for lane in self.lanes)
+        return self.model_copy(update={"lanes": lanes})
 
     def lockstep_steps(self) -> tuple[LockstepStep, ...] | None:
         """The steps of a lock-step phase as the model knows them."""
         return tuple(LockstepStep(step) for step in self.steps.steps) if self.steps else None
 
     def lane_faults(self, cluster: ClusterLayout, lane: LaneSpec) -> tuple[str, ...]:
-        """The model's faults that a lane goes through in this phase: its `faults` in lanes.json."""
-        faults = (*self._injected(cluster, lane), *self.outside_faults)
+        """The model's faults for a lane in this phase: the lane's `faults` in lanes.json."""
+        faults = (*self._injected_faults(cluster, lane), *self.outside_faults)
         return (*faults, *rebalance_faults(cluster, len(faults)))
 
-    def outside(self, cluster: ClusterLayout) -> tuple[str, ...]:
-        """The fault kinds that others, or brokers themselves, may cause, counted for the lane with the most faults."""
-        most_faults = max(len(self._injected(cluster, lane)) for lane in self.lanes) + len(self.outside_faults)
+    def uninjected_faults(self, cluster: ClusterLayout) -> tuple[str, ...]:
+        """The kinds of the faults that others, or brokers themselves, may cause: the most that any lane may see."""
+        most_faults = max(len(self._injected_faults(cluster, lane)) for lane in self.lanes) + len(self.outside_faults)
         return (*self.outside_faults, *rebalance_faults(cluster, most_faults))
 
-    def _injected(self, cluster: ClusterLayout, lane: LaneSpec) -> tuple[str, ...]:
+    def _injected_faults(self, cluster: ClusterLayout, lane: LaneSpec) -> tuple[str, ...]:
         """The faults that the run itself injects, as the model counts them for a lane."""
         if self.steps is not None:
             return faults_of_steps(self.steps.steps)
@@ -188,8 +189,9 @@ class Experiment(Spec):
 
     @cached_property
     def lanes(self) -> tuple[tuple[PhaseSpec, LaneSpec, Lane], ...]:
-        """All lanes, with all partitions that faults add: for each, its phase, its keys, and the lane of the model."""
-        return tuple((phase, spec, self.as_lane(phase, spec)) for phase in self.phases for spec in phase.grown().lanes)
+        """For each lane, with all partitions that faults add: its phase, its keys, and the model's lane."""
+        pairs = ((phase, spec) for phase in self.phases for spec in phase.with_added_partitions().lanes)
+        return tuple((phase, spec, self.as_lane(phase, spec)) for phase, spec in pairs)
 
     @property
     def lane_specs(self) -> list[LaneSpec]:

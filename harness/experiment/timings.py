@@ -52,14 +52,14 @@ def timings_document(experiment: Experiment, applications: Collection[str]) -> d
     """The content of timings.json. `applications`: the lanes whose clients belong to an application under test."""
     cluster = experiment.cluster.as_layout()
     lanes = {
-        spec.lane: timings_of(spec, cluster, of_application=spec.lane in applications).to_json()
+        spec.lane: timings_of(spec, cluster, has_application=spec.lane in applications).to_json()
         for spec in experiment.lane_specs
     }
     return {"format_version": FORMAT_VERSION, "lanes": lanes}
 
 
 def patience_of(lanes: Iterable[LaneSpec], cluster: ClusterLayout) -> dict[str, float]:
-    """For each lane, how many seconds to wait for a consumer that reads nothing: its bound of `stalled_consumer`.
+    """For each lane, how many seconds to wait for a consumer that reads nothing: the bound of `stalled_consumer`.
 
     A run that ended earlier could neither show nor exclude a stall. Lanes with a bound of more than five minutes are
     left out. So are lanes in which a read_committed consumer may wait for a transaction that hangs, or a member for its
@@ -74,21 +74,21 @@ def patience_of(lanes: Iterable[LaneSpec], cluster: ClusterLayout) -> dict[str, 
     return patience
 
 
-def broker_times(cluster: ClusterLayout, key: str) -> list[int]:
+def broker_timeouts(cluster: ClusterLayout, key: str) -> list[int]:
     """The time-out that `key` sets, in milliseconds, for each broker: from its configuration, or the default."""
     group = "brokers_with_zookeeper" if cluster.metadata_mode == ZOOKEEPER else "kraft"
     default = DEFAULTS[group].get(key, _KAFKAS_DEFAULTS.get(key))
     return [int(str(configs.get(key, default))) for configs in brokers_configs(cluster)]
 
 
-def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, of_application: bool = False) -> Timings:
-    """The time-outs of a lane in this cluster. `of_application`: whether an application under test has its clients."""
+def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, has_application: bool = False) -> Timings:
+    """The time-outs of a lane in this cluster. `has_application`: an application replaces the lane's clients."""
 
     def longest(key: str) -> int:
-        return max(broker_times(cluster, key))
+        return max(broker_timeouts(cluster, key))
 
     delivery = None
-    if not of_application and parse_client(lane.client) is None:  # None: the harness's own client
+    if not has_application and parse_client(lane.client) is None:  # None: the harness's own client
         message_timeout = lane.producer_configs.get("message.timeout.ms", USUAL_TIMINGS.delivery_ms)
         delivery = int(str(lane.producer_configs.get("delivery.timeout.ms", message_timeout)))
     lingers = (lane.producer_configs.get(key) for key in ("linger.ms", "queue.buffering.max.ms"))
@@ -107,7 +107,7 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, of_application: bool =
         linger_ms=max((math.ceil(float(str(linger))) for linger in lingers if linger), default=0) or None,
         delivery_ms=min(delivery, DAY_MS) if delivery else delivery,
         recover_within_ms=None if lane.recover_within is None else round(lane.recover_within * 1000),
-        **({} if of_application else _client_times(lane)),
+        **({} if has_application else _client_times(lane)),
     )
 
 

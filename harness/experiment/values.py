@@ -50,7 +50,7 @@ LaneName = Annotated[str, AfterValidator(_checked_lane_name)]
 
 
 class Spec(BaseModel):
-    """The base of mappings in an experiment: it refuses unknown keys, and texts as numbers, except `Seconds`."""
+    """The base class of an experiment's mappings. It refuses unknown keys, and a text for any number but `Seconds`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -134,7 +134,7 @@ def _refusal(details: Any, model: type[BaseModel]) -> tuple[Place, str]:
         return place, "missing, but required"
     if kind == "value_error":
         error = details["ctx"]["error"]
-        if isinstance(error, LaneError):  # Its key begins with the last step of the place.
+        if isinstance(error, LaneError):  # The error's key begins with the last step of the place.
             return (*place[:-1], *error.key.split(".")), f"{error.shown}: expected {error.expected}"
         problem = str(error)
         return place, problem if got in problem else f"{problem}, got {got}"

@@ -15,7 +15,7 @@ from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.contract.lane.metadata import ZOOKEEPER
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout, Keep, kept_event
 from kafka_chaos.harness.cluster.containers.versions import usual_version
-from kafka_chaos.harness.report.listeners.terminal import advice_on_kept
+from kafka_chaos.harness.report.listeners.terminal import advice_on_kept_cluster
 from kafka_chaos.harness.run.shared_cluster import delete_topics, new_topic_name
 
 
@@ -24,15 +24,15 @@ class _TestsFailed(Exception):
 
 
 def running_cluster(
-    wanted: Mapping[str, Any], *, keep: bool, failed: Callable[[], bool], note: Callable[[str], None]
+    settings: Mapping[str, Any], *, keep: bool, failed: Callable[[], bool], note: Callable[[str], None]
 ) -> Iterator[Cluster]:
     """Yield a running cluster, and remove it afterwards, unless both `keep` and `failed()` are true.
 
-    `wanted`: what differs from the default cluster. `note` takes lines that say how to inspect a kept cluster.
+    `settings`: how it differs from the default cluster. `note` takes lines that say how to inspect a kept cluster.
     """
     cluster = refusal = None
     try:
-        options = {"kafka_version": usual_version(wanted.get("metadata_mode", ZOOKEEPER)), **wanted}
+        options = {"kafka_version": usual_version(settings.get("metadata_mode", ZOOKEEPER)), **settings}
         for key in ("broker_configs", "broker_versions"):
             if key in options:
                 options[key] = dict(options[key])
@@ -49,17 +49,17 @@ def running_cluster(
         pytest.fail(refusal, pytrace=False)
     if cluster is not None and cluster.kept:
         note(f"cluster {cluster.run_id} was left running, since a test failed")
-        for line in advice_on_kept(kept_event(cluster)):
+        for line in advice_on_kept_cluster(kept_event(cluster)):
             note(f"  {line}")
 
 
-class MakeTopic:
+class TopicMaker:
     """Makes topics whose names no other test uses, and deletes them when the test is over."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._admin = cluster.admin()
-        self._made: list[str] = []
+        self._topics: list[str] = []
 
     def __call__(
         self,
@@ -83,10 +83,10 @@ class MakeTopic:
         topic = new_topic_name(name)
         assignment = [[(first + step) % brokers + 1 for step in range(replicas)] for first in range(partitions)]
         self._admin.create_topic(topic, replica_assignment=assignment, configs=configs or {})
-        self._made.append(topic)
+        self._topics.append(topic)
         self._admin.await_full_isr([topic])
         return topic
 
     def delete(self) -> None:
         """Delete the topics."""
-        delete_topics(self._cluster, self._made)
+        delete_topics(self._cluster, self._topics)

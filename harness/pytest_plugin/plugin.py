@@ -15,7 +15,7 @@ import pytest
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.cluster import Cluster
-    from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
+    from kafka_chaos.harness.pytest_plugin.clusters import TopicMaker
     from kafka_chaos.harness.pytest_plugin.runs import Runs
 
 CLUSTER = "kafka_chaos_cluster"  # the fixture below, by which tests that need a cluster are known
@@ -45,14 +45,14 @@ ENGINES = ("duckdb", "spark")
 ACCEPT_KNOWN = "--kafka-chaos-accept-known"
 
 ClusterSettings = tuple[tuple[str, Any], ...]
-"""The settings of a marker that differ from the default, as sorted pairs: equal settings share a cluster."""
+"""The settings of a marker that differ from the default, as sorted pairs. Tests with equal settings share a cluster."""
 
 
 @dataclass
 class Session:
     """The state of a session: settings of failed tests' clusters, refusals that were shown, lines for the summary."""
 
-    failed: set[ClusterSettings] = field(default_factory=set)
+    failed_settings: set[ClusterSettings] = field(default_factory=set)
     refusals: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
 
@@ -152,7 +152,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
         _show_once(report, item.config.stash[SESSION])
     if report.failed and CLUSTER in getattr(item, "fixturenames", ()):
         item.stash[FAILED] = True
-        item.config.stash[SESSION].failed.add(_cluster_settings(item))
+        item.config.stash[SESSION].failed_settings.add(_cluster_settings(item))
     return report
 
 
@@ -181,19 +181,19 @@ def kafka_chaos_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     yield from running_cluster(
         {**({"kafka_version": version} if version else {}), **dict(settings)},
         keep="cluster" in request.config.getoption("--kafka-chaos-keep"),
-        failed=lambda: settings in session.failed,
+        failed=lambda: settings in session.failed_settings,
         note=session.notes.append,
     )
 
 
 @pytest.fixture
-def kafka_chaos_topic(kafka_chaos_cluster: Cluster) -> Iterator[MakeTopic]:
+def kafka_chaos_topic(kafka_chaos_cluster: Cluster) -> Iterator[TopicMaker]:
     """Makes topics for one test: `kafka_chaos_topic("orders", partitions=3)` returns the topic's real name."""
-    from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
+    from kafka_chaos.harness.pytest_plugin.clusters import TopicMaker
 
-    make = MakeTopic(kafka_chaos_cluster)
-    yield make
-    make.delete()
+    make_topic = TopicMaker(kafka_chaos_cluster)
+    yield make_topic
+    make_topic.delete()
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def kafka_chaos_run(request: pytest.FixtureRequest, kafka_chaos_cluster: Cluster
 
 
 def _show_once(report: pytest.TestReport, session: Session) -> None:
-    """Shorten the reason why there is no cluster if an earlier test has shown it."""
+    """Shorten the reason for a missing cluster if an earlier test has shown this reason."""
     reason = str(report.longrepr)
     if not reason.startswith("kafka-chaos: "):
         return

@@ -16,7 +16,7 @@ _WHERE = ("partition", "offset", "producer_id", "seq")  # the columns that say w
 
 
 class ChaosRun:
-    """A finished run; `result` has the verdicts of its lanes. `replay`: the command that runs it again."""
+    """A finished run with its lanes' verdicts, and by lane the longest gap between acknowledgements in seconds."""
 
     def __init__(self, result: RunResult, *, seed: int, replay: str) -> None:
         self.path: Path = result.path
@@ -43,14 +43,14 @@ class ChaosRun:
         return self.result.lane(name)
 
     def count(self, name: str, anomaly: str) -> int | None:
-        """How often an anomaly was found in a lane, such as `lost_write`; None where it could not be judged."""
+        """How often an anomaly, such as `lost_write`, was found in a lane; None where it could not be judged."""
         __tracebackhide__ = True
         return self.lane(name).count(_anomaly(anomaly))
 
     def assert_conforms(self) -> None:
         """Fail unless the verdict is conforms: each lane showed what was predicted, on sufficient evidence.
 
-        A lane whose violation --kafka-chaos-accept-known accepts does not count.
+        A violation that --kafka-chaos-accept-known accepts does not count.
         """
         __tracebackhide__ = True
         if self.result.outcome is not Verdict.CONFORMS:
@@ -83,11 +83,11 @@ class ChaosRun:
         return "\n".join([*lines, *self._evidence()])
 
     def _claim(self, name: str, anomaly: str, expected: str, holds: Callable[[int], bool]) -> None:
-        """Fail unless the anomaly was judged in the lane, and `holds` for its count; `expected`: the same in words."""
+        """Fail unless the anomaly was judged in the lane, and `holds(count)`, which `expected` says in words."""
         __tracebackhide__ = True
         lane, wanted = self.lane(name), _anomaly(anomaly)
         count = lane.count(wanted)
-        # Doubts may hide more than was found: of an unknown lane, nobody can claim "none" or "at most", which 0 meets.
+        # In an unknown lane, doubts may hide further findings: a claim that 0 meets ("none", "at most") is not proven.
         is_doubtful = holds(0) and lane.verdict is Verdict.UNKNOWN
         if count is not None and holds(count) and not is_doubtful:
             return

@@ -36,8 +36,8 @@ from kafka_chaos.harness.run.shared_cluster import delete_topics, new_topic_name
 from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle, ProducerHandle
 
 _WIDTH = 150  # characters of the captured output
-Producing = Callable[[ProducerHandle], object]
-Consuming = Callable[[ConsumerHandle], object]
+ProducerFunction = Callable[[ProducerHandle], object]
+ConsumerFunction = Callable[[ConsumerHandle], object]
 
 
 @dataclass(eq=False)
@@ -62,14 +62,14 @@ class Runs:
         lanes: Iterable[PlannedLane | str],
         faults: Iterable[PlannedFault] = (),
         load: Load | None = None,
-        producer: Producing | Mapping[str, Producing] | None = None,
-        consumer: Consuming | Mapping[str, Consuming] | None = None,
+        producer: ProducerFunction | Mapping[str, ProducerFunction] | None = None,
+        consumer: ConsumerFunction | Mapping[str, ConsumerFunction] | None = None,
     ) -> ChaosRun:
         """Load all `lanes` side by side, inject the `faults`, and verify every record against the prediction.
 
         `producer` and `consumer` are functions of the application under test, which replace the harness's own clients.
-        A function replaces them in every lane; a mapping from lane names to functions, in the lanes that it names.
-        Every call creates its own topics. No verdict raises here: `assert_conforms` of the result fails the test.
+        A single function replaces the client in every lane; a mapping replaces it in the lanes that are its keys.
+        Every call creates its own topics. A violation raises nothing here: call `assert_conforms` on the result.
         Raises `UsageFailure` for invalid arguments, before anything starts, and `KafkaChaosError` if the run fails.
         """
         __tracebackhide__ = True  # pytest shows the failing line of the test, not of this function
@@ -86,8 +86,8 @@ class Runs:
         lanes: list[PlannedLane | str],
         faults: list[PlannedFault],
         load: Load,
-        producer: Producing | Mapping[str, Producing] | None,
-        consumer: Consuming | Mapping[str, Consuming] | None,
+        producer: ProducerFunction | Mapping[str, ProducerFunction] | None,
+        consumer: ConsumerFunction | Mapping[str, ConsumerFunction] | None,
     ) -> ChaosRun:
         experiment = self._experiment(lanes, faults, load)
         names = [lane.lane for lane in experiment.lane_specs]
@@ -123,7 +123,7 @@ class Runs:
     def finish(self, *, keep: bool) -> list[str]:
         """Remove the run directories, or `keep` them.
 
-        Returns a line for each lane with accepted defects, and the path of each kept report (or run without report).
+        Returns a line for each lane with accepted defects, and the path of each kept report, or else of the kept run.
         """
         if keep:
             return self._notes + [

@@ -19,7 +19,7 @@ def write_report(run_dir: Path) -> Path:
     """
     from kafka_chaos.harness.report.inputs.evidence import read_evidence
     from kafka_chaos.harness.report.inputs.series import condense
-    from kafka_chaos.harness.report.page import render
+    from kafka_chaos.harness.report.report_page import render
     from kafka_chaos.harness.report.timeline.events import timeline_of
 
     evidence = read_evidence(run_dir)

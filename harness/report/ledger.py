@@ -26,7 +26,7 @@ COLUMNS = {
     "Prediction": "whether this verification computed the model's prediction again",
     "In this run": "partitions whose ISRs are all known and lost brokers only to faults",
 }
-"""The table's columns, and what each counts."""
+"""The table's columns, and what each column tells."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The ledgers of all lanes. `left_out`: evidence that the run did not collect. `tables`: what was read of each."""
+    """The ledgers of all lanes. `left_out`: evidence that the run did not collect. `tables`: rows read per table."""
 
     rows: Sequence[Row]
     tables: Sequence[Cell]
@@ -62,7 +62,7 @@ class Ledger:
 
     @property
     def by_lane(self) -> Mapping[str, Row]:
-        """The lines by lane."""
+        """The rows by lane."""
         return {row.lane: row for row in self.rows}
 
 

@@ -155,12 +155,12 @@ def _row(evidence: Evidence, name: str) -> Row:
         lane=name,
         verdict=verdict,
         settings=settings(evidence.lanes.get(name, {})),
-        cells=tuple(_cell(evidence, name, entry, anomaly, verdict) for anomaly in _looked_for(evidence, name, entry)),
+        cells=tuple(_cell(evidence, name, entry, anomaly, verdict) for anomaly in _anomalies_of(evidence, name, entry)),
         reasons=tuple(str(reason) for reason in as_list(entry.get("reasons"))),
     )
 
 
-def _looked_for(evidence: Evidence, name: str, entry: Mapping[str, Any]) -> list[AnyAnomaly]:
+def _anomalies_of(evidence: Evidence, name: str, entry: Mapping[str, Any]) -> list[AnyAnomaly]:
     """The anomalies of every lane, those of the families that this lane has, and any others that verdict.json names."""
     named = {*as_dict(entry.get("predicted")), *as_dict(entry.get("anomalies")), *as_dict(entry.get("not_judged"))}
     families: Mapping[str, Iterable[AnyAnomaly]] = {
@@ -177,26 +177,26 @@ def _looked_for(evidence: Evidence, name: str, entry: Mapping[str, Any]) -> list
 def _cell(evidence: Evidence, name: str, entry: Mapping[str, Any], anomaly: AnyAnomaly, verdict: Verdict) -> Cell:
     observed = as_dict(as_dict(entry.get("anomalies")).get(anomaly))
     prediction = as_dict(evidence.predictions_of(name).get(anomaly))
-    for_these_faults = str(
+    status_for_faults = str(
         observed.get("status") or as_dict(entry.get("predicted")).get(anomaly) or prediction.get("status") or "unknown"
     )
-    why_not = as_dict(entry.get("not_judged")).get(anomaly)
-    if why_not is not None:
-        return Cell(anomaly, for_these_faults, None, "not-judged", str(why_not))
+    why_not_judged = as_dict(entry.get("not_judged")).get(anomaly)
+    if why_not_judged is not None:
+        return Cell(anomaly, status_for_faults, None, "not-judged", str(why_not_judged))
     count = int(observed.get("count") or 0)
-    in_this_run = str(as_dict(entry.get("in_this_run")).get(anomaly) or for_these_faults)
-    note = f"in this run; for these faults it is {for_these_faults}" if in_this_run != for_these_faults else ""
+    status_in_run = str(as_dict(entry.get("in_this_run")).get(anomaly) or status_for_faults)
+    note = f"in this run; for these faults it is {status_for_faults}" if status_in_run != status_for_faults else ""
     # Without a final log, an unseen record may only be unread: unknown, not a violation.
     unread = anomaly is Anomaly.UNSEEN and not evidence.tables.get("log")
-    state = _state(in_this_run, count, verdict, unread=unread)
+    state = _state(status_in_run, count, verdict, unread=unread)
     # Only in a lane with a violation: older versions wrote `unexplained` also for what is now called `unobserved`.
     if state == "confirmed" and verdict is Verdict.VIOLATION and as_dict(observed.get("causes")).get(Cause.UNEXPLAINED):
         state, note = "violation", "no behaviour of the model explains all of these"
-    return Cell(anomaly, in_this_run, count, state, note)
+    return Cell(anomaly, status_in_run, count, state, note)
 
 
 def _state(predicted: str, count: int, verdict: Verdict, *, unread: bool) -> str:
-    """A cell's state, as `verification/judging/` decides. A deviation is a doubt if `unread`, or without violation."""
+    """A cell's state, as judging decides it. A deviation is doubtful if `unread`, or if the lane has no violation."""
     in_doubt = verdict is not Verdict.VIOLATION
     if count:
         if predicted in {Status.PERMITTED, Status.REQUIRED}:

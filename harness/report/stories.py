@@ -66,7 +66,7 @@ def stories_of(
     cases_of = first_cases(ranges)
     with_cases = [(lane, cell) for lane, cell in cells if (lane, cell.anomaly) in cases_of]
     kept = [(lane, cell, cases_of[lane, cell.anomaly]) for lane, cell in with_cases[:most]]
-    teller = _Teller(evidence, timeline)
+    teller = _StoryTeller(evidence, timeline)
     cases = [teller.with_partition(case) for *_, cell_cases in kept for case in cell_cases]
     fill_rows(cases, evidence.path)
     for request in requests if cases else ():
@@ -81,7 +81,7 @@ def stories_of(
     return [(lane, cell, [next(stories) for _ in cell_cases]) for lane, cell, cell_cases in kept]
 
 
-class _Teller:
+class _StoryTeller:
     """Tells the story of a case. `requests` and `lines` (of nodes' logs): by partition, such as `orders-0`."""
 
     def __init__(self, evidence: Evidence, timeline: Timeline) -> None:
@@ -102,21 +102,21 @@ class _Teller:
         own = sorted(_own_moments(case), key=_BY_TIME)
         if not own:
             return Story(case)
-        around = self._around(case, [moment.ts_ns for moment in own])
+        around = self._nearby_moments(case, [moment.ts_ns for moment in own])
         phase = self.timeline.phase_of(case.lane)
         start = phase.start_ns if phase is not None and phase.start_ns is not None else own[0].ts_ns
         told = sorted([*own, *around[: max(0, MOST_MOMENTS - len(own))]], key=_BY_TIME)
         moments = [((moment.ts_ns - start) / 1e9, moment) for moment in told]
         return Story(case, moments, len(own) + len(around) - len(told))
 
-    def _around(self, case: Case, times: list[int]) -> list[Moment]:
+    def _nearby_moments(self, case: Case, times: list[int]) -> list[Moment]:
         """What else happened around the `times` of the record's own moments; the nearest comes first."""
-        around = list(self._requested(case, min(times), max(times)))
+        around = list(self._request_moments(case, min(times), max(times)))
         # A broker that was down truncates its log when it is back, maybe long after: look around the first cut, too.
-        by_partition = self.timeline.truncations.get(case.lane, {}).items()
-        cuts = [cut for partition, its_cuts in by_partition if case.partition in (None, partition) for cut in its_cuts]
-        of_record = [cut.ts_ns for cut in cuts if case.offset is None or cut.offset <= case.offset]
-        times = times + [ts_ns for ts_ns in of_record if ts_ns > min(times)][:1]
+        cuts_of_lane = self.timeline.truncations.get(case.lane, {}).items()
+        cuts = [cut for number, truncations in cuts_of_lane if case.partition in (None, number) for cut in truncations]
+        cut_times = [cut.ts_ns for cut in cuts if case.offset is None or cut.offset <= case.offset]
+        times = times + [ts_ns for ts_ns in cut_times if ts_ns > min(times)][:1]
         first, last = min(times) - _MARGIN_NS, max(times) + _MARGIN_NS
 
         def distance(moment: Moment) -> int:
@@ -134,19 +134,19 @@ class _Teller:
         lines = sorted(lines, key=lambda line: (line.content.startswith("TRACE"), distance(line)))[:_MOST_OF_A_KIND]
         return sorted([*around, *lines], key=distance)
 
-    def _requested(self, case: Case, first: int, last: int) -> Iterator[Moment]:
+    def _request_moments(self, case: Case, first: int, last: int) -> Iterator[Moment]:
         """The requests about a case's partition between two times; requests that faults hit come first."""
         run_start = self.evidence.events[0].ts_ns if self.evidence.events else 0
         since, until = (first - run_start) / 1e9, (last - run_start) / 1e9
-        requests = self.requests[self.partition(case)]
-        meanwhile = [sent for sent in requests if sent.asked <= until and (sent.answered or sent.asked) >= since]
-        meanwhile.sort(key=lambda request: (request.fault is None, request.api != "Produce", request.asked))
+        requests = [request for request in self.requests[self.partition(case)] if request.sent_at <= until]
+        meanwhile = [request for request in requests if (request.answered_at or request.sent_at) >= since]
+        meanwhile.sort(key=lambda request: (request.fault is None, request.api != "Produce", request.sent_at))
         for request in meanwhile[:_MOST_OF_A_KIND]:
-            yield Moment(run_start + round(request.asked * 1e9), "request", request.sender, request)
+            yield Moment(run_start + round(request.sent_at * 1e9), "request", request.sender, request)
 
 
 def _own_moments(case: Case) -> Iterator[Moment]:
-    """The moments when clients sent, read or were given the case's record, or another record at its offset."""
+    """When the case's record, or another record at its offset, was sent, got an outcome, was read or was taken."""
     for row in case.rows.get("produced", ()):
         yield Moment(row["invoke_ns"], "sends", f"producer {row['producer_id']}", row)
         if row["complete_ns"] is not None:

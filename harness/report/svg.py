@@ -78,7 +78,7 @@ def lines_apart(spans: Iterable[tuple[float, float]], most: float = math.inf) ->
 
 
 def run_time(seconds: float) -> str:
-    """A time since the run began, or how long it took: `12.5 s`, `3 min 20 s`, `2 h 5 min`."""
+    """The time since a run began, or how long the run took: `12.5 s`, `3 min 20 s`, `2 h 5 min`."""
     if seconds < 120:
         return f"{round(seconds, 2 if seconds < 10 else 1):g} s"
     minutes, rest = divmod(round(seconds), 60)

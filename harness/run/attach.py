@@ -50,7 +50,7 @@ LOG_SCHEMA = arrow_schema(LOG)
 _ROWS_AT_ONCE = 100_000  # of the final log, which are read and written together
 _READ_TIMEOUT = 120.0  # seconds in which the final log of a topic has to be read
 _ANSWER_TIMEOUT = 5.0  # seconds
-_UNTOLD = object()  # the value of a setting that the cluster does not tell
+_UNREPORTED = object()  # the value of a setting that the cluster does not report
 
 
 def _read_log(
@@ -67,7 +67,7 @@ def _read_log(
     try:
         messages = _messages(consumer, lane.topic_name, starts, ends)
         while batch := list(islice(messages, _ROWS_AT_ONCE)):
-            columns = {"lane": [lane.lane] * len(batch), "key": [None] * len(batch), **codec.read(batch)}
+            columns = {"lane": [lane.lane] * len(batch), "key": [None] * len(batch), **codec.columns_of(batch)}
             writer.write(pa.Table.from_pydict(columns, schema=LOG_SCHEMA))
     finally:
         consumer.close()
@@ -116,7 +116,7 @@ def run_attached(
     accept_known: Collection[str] = (),
     engine: Engine = Engine.SPARK,
 ) -> RunResult:
-    """Load existing topics as the experiment says, and verify the records by an `engine`.
+    """Load existing topics as the experiment says, and verify the records with an `engine`.
 
     Raises `UsageFailure` if the experiment has faults or changes that are not allowed, or if its lanes do not match the
     cluster's topics. Raises `EnvironmentFailure` if the cluster does not answer, or a node is down at the start.
@@ -129,9 +129,9 @@ def run_attached(
         admin = ClusterAdmin(cluster.bootstrap_servers, topics=topics, configs=dict(cluster.client_configs))
     except KafkaException as error:
         raise UsageFailure(f"the client refuses the configuration: {error.args[0].str()}") from error
-    untold_of_topics = _check_topics(experiment, cluster, admin)
+    unreported_settings = _check_topics(experiment, cluster, admin)
     experiment, unread = with_brokers_configuration(experiment, cluster.client_configs, admin)
-    unread = replace(unread, untold=(*untold_of_topics, *unread.untold))
+    unread = replace(unread, untold=(*unreported_settings, *unread.untold))
     breakable = _breakable_cluster(experiment, cluster, admin)
     # The address is not recorded: whoever repeats the run has to know it.
     replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
@@ -203,7 +203,7 @@ class _Stages:
             seed=run.experiment.seed,
             client_configs=self.cluster.client_configs,
             start_offsets=starts,
-            outside=phase.outside(run.experiment.cluster.as_layout()),
+            uninjected_faults=phase.uninjected_faults(run.experiment.cluster.as_layout()),
         )
         with phase_run.under_load():
             start, duration = time.monotonic(), phase.workload.duration
@@ -223,13 +223,13 @@ def _refuse_changes(experiment: Experiment, cluster: ClusterAccess) -> None:
     """Raise `ExperimentError` for keys that would change topics or groups, and for faults that are not allowed."""
     for number, phase in enumerate(experiment.phases):
         if phase.steps is not None:
-            message = "the steps of a lock-step phase need containers of this project's own: leave it out"
+            message = "the steps of a lock-step phase need this project's own containers: leave them out"
             raise ExperimentError(("phases", number, "steps"), message)
         if phase.schedule and cluster.nodes is None:
             raise ExperimentError(
                 ("phases", number, "schedule"),
-                "an attached cluster is broken only with --nodes and --allow-faults; without them, leave it out "
-                "(outside_faults says what others do)",
+                "an attached cluster is broken only with --nodes and --allow-faults; without them, leave out the "
+                "schedule (outside_faults says what others do)",
             )
         for entry in phase.schedule:
             assert cluster.nodes is not None
@@ -248,7 +248,7 @@ def _refuse_changes(experiment: Experiment, cluster: ClusterAccess) -> None:
 def _check_topics(experiment: Experiment, cluster: ClusterAccess, admin: ClusterAdmin) -> list[str]:
     """Compare every lane with its topic: a prediction for other settings would be wrong.
 
-    Returns the settings that predictions depend on, but that the cluster, if it is not Apache Kafka, does not tell.
+    Returns the settings that predictions need, but the cluster does not report. (Apache Kafka reports all of them.)
     """
     try:
         wait_until(admin.live_brokers, "the cluster to answer", timeout=_ANSWER_TIMEOUT)
@@ -266,23 +266,23 @@ def _check_topics(experiment: Experiment, cluster: ClusterAccess, admin: Cluster
         message = f"{expected!r}, but the attached cluster's mode is {mode}"
         raise ExperimentError(("cluster", "metadata_mode"), message)
     # The metadata mode and unclean elections matter only under faults: without faults, there are no elections.
-    untold = ["its metadata mode"] if mode is None and any(lane.faults for _, _, lane in experiment.lanes) else []
+    unreported = ["its metadata mode"] if mode is None and any(lane.faults for _, _, lane in experiment.lanes) else []
     for number, phase in enumerate(experiment.phases):
         for index, lane in enumerate(phase.lanes):
             for key, wanted, actual in _compared_settings(lane, admin):
-                if actual is _UNTOLD:
+                if actual is _UNREPORTED:
                     if key != "unclean_leader_election" or experiment.as_lane(phase, lane).faults:
-                        untold.append(f"{key} of topic {lane.topic_name}")
+                        unreported.append(f"{key} of topic {lane.topic_name}")
                 elif wanted != actual:
                     raise ExperimentError(
                         ("phases", number, "lanes", index, key),
                         f"{wanted!r}, but the topic {lane.topic_name} has {actual!r}",
                     )
-    return untold
+    return unreported
 
 
 def _compared_settings(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object, object]]:
-    """The settings in which a lane has to equal its topic: key, the lane's value, the topic's value or `_UNTOLD`."""
+    """The settings in which a lane must equal its topic: key, the lane's value, the topic's value or `_UNREPORTED`."""
     try:
         partitions = admin.await_partitions(lane.lane, timeout=_ANSWER_TIMEOUT)
     except WaitTimeout:
@@ -298,9 +298,9 @@ def _compared_settings(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[st
     configs = {key: entry.value for key, entry in entries.items()}
     minimum, unclean = configs.get("min.insync.replicas"), configs.get(UNCLEAN)
     tells_cleanup = {"cleanup.policy", "retention.ms", "retention.bytes"} <= configs.keys()
-    yield "min_insync_replicas", lane.min_insync_replicas, _UNTOLD if minimum is None else int(minimum)
-    yield "unclean_leader_election", lane.unclean_leader_election, _UNTOLD if unclean is None else unclean == "true"
-    yield "cleanup_policy", lane.cleanup_policy, cleanup_policy_of(configs) if tells_cleanup else _UNTOLD
+    yield "min_insync_replicas", lane.min_insync_replicas, _UNREPORTED if minimum is None else int(minimum)
+    yield "unclean_leader_election", lane.unclean_leader_election, _UNREPORTED if unclean is None else unclean == "true"
+    yield "cleanup_policy", lane.cleanup_policy, cleanup_policy_of(configs) if tells_cleanup else _UNREPORTED
     if has_compaction(lane.cleanup_policy):
         wanted = str(lane.topic_configs.get(TOMBSTONES, DAY_MS))
         yield "topic_configs", f"{TOMBSTONES}={wanted}", f"{TOMBSTONES}={configs.get(TOMBSTONES, wanted)}"

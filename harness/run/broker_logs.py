@@ -27,7 +27,7 @@ _TIME = r"^\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]"
 _PLACE = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)"
 _WORDS = package_toml(__package__, "broker_logs.toml")
 _MARKS = tuple(_WORDS.pop("marks"))
-"""Every line that a pattern matches has one of these texts. Looking for them first saves the time of most patterns."""
+"""Every line that a pattern matches has one of these texts. Looking for them first spares most lines the patterns."""
 _PATTERNS = {
     kind: [re.compile(pattern.replace("TIME", _TIME).replace("PLACE", _PLACE)) for pattern in patterns]
     for kind, patterns in _WORDS.items()
@@ -40,27 +40,27 @@ _Partition = tuple[str, int]
 def read_broker_log(
     lines: Iterable[str],
     *,
-    broker: int,
+    node_id: int,
     topics: Mapping[str, str],
     monotonic_at_epoch_ns: int,
     transactional_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Event]:
     """The events of one node's log, a broker's or a controller's, for the lanes' topics and transactional ids only.
 
-    `broker`: the id of the node, also if it is a controller. `topics` and `transactional_ids` map names to lanes.
+    `topics` and `transactional_ids` map names to lanes.
     `monotonic_at_epoch_ns`: the monotonic clock's time, in nanoseconds, at the wall clock's epoch.
 
     KRaft's active controller logs a change as soon as it writes it. If the controller is deposed before the others have
     the change, the change is void. So the states of partitions that a deposed node logged while active are left out.
     """
-    log = _NodeLog(broker, topics, monotonic_at_epoch_ns, transactional_ids)
+    log = _NodeLog(node_id, topics, monotonic_at_epoch_ns, transactional_ids)
     since_election: list[Event] = []
     for line in lines:
         if _ACTIVE in line or _DEPOSED in line:
-            taken_back = (PartitionChanged, PartitionOffline) if _DEPOSED in line else ()
-            yield from (event for event in since_election if not isinstance(event, taken_back))
+            void_events = (PartitionChanged, PartitionOffline) if _DEPOSED in line else ()
+            yield from (event for event in since_election if not isinstance(event, void_events))
             since_election = []
-            log.states = set()  # a state that was taken back may be logged again, and is an event then
+            log.states = set()  # a void state may be logged again, and is an event then
         since_election += log.events_of(line)
     yield from since_election
 
@@ -69,14 +69,14 @@ def read_broker_log(
 class _NodeLog:
     """Turns the lines of one node's log into events, and remembers what the events of later lines need."""
 
-    broker: int
+    node_id: int
     topics: Mapping[str, str]
     monotonic_at_epoch_ns: int
     transactional_ids: Mapping[str, str]
     states: set[PartitionChanged] = field(default_factory=set)
     """The logged states of partitions, without their times: a state that is logged again is no second event."""
     _last_timed: str = ""  # the last line that begins with its time
-    _blocked: set[str] = field(default_factory=set)  # the transactional ids that have their event
+    _blocked_ids: set[str] = field(default_factory=set)  # the transactional ids whose blocked transaction was reported
     _reasons: dict[_Partition, str] = field(default_factory=dict)
     """Why a partition's log is about to be truncated."""
     _log_ends: dict[_Partition, int] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class _NodeLog:
         }
         if ended := matches.get("session"):
             for gone in _brokers(f"{ended['gone']},{ended.groupdict().get('bounced') or ''}"):
-                yield BrokerSessionEnded(ts_ns=self._time(ended), broker=gone, controller=self.broker)
+                yield BrokerSessionEnded(ts_ns=self._time(ended), broker=gone, controller=self.node_id)
         if (change := matches.get("changed")) and change["topic"] in self.topics:
             yield from self._change_events(change)
         self._remember(matches)
@@ -112,25 +112,25 @@ class _NodeLog:
 
     def _blocked_transaction(self, line: str) -> Iterator[Event]:
         """The event for KAFKA-8803, once per transactional id: a coordinator refused the id's next state."""
-        refused = _BLOCKED.search(line)
-        if refused is None or refused["id"] not in self.transactional_ids.keys() - self._blocked:
+        refusal = _BLOCKED.search(line)
+        if refusal is None or refusal["id"] not in self.transactional_ids.keys() - self._blocked_ids:
             return
-        self._blocked.add(refused["id"])
+        self._blocked_ids.add(refusal["id"])
         # The line with the exception has no time, but the log line before it has.
         timed = re.match(_TIME, self._last_timed)
         yield DefectPrecondition(
             ts_ns=self._time(timed) if timed else self.monotonic_at_epoch_ns,
             defect="KAFKA-8803",
-            lane=self.transactional_ids[refused["id"]],
-            evidence=f"the log of broker-{self.broker}: {refused[0]}, …)",
-            transactional_id=refused["id"],
-            broker=self.broker,
+            lane=self.transactional_ids[refusal["id"]],
+            evidence=f"the log of broker-{self.node_id}: {refusal[0]}, …)",
+            transactional_id=refusal["id"],
+            broker=self.node_id,
         )
 
     def _change_events(self, change: re.Match[str]) -> Iterator[Event]:
         isr = None if change["isr"] is None else _brokers(change["isr"])
         epoch = int(change["number"])
-        state = PartitionChanged(**self._common_fields(change), node=self.broker, partition_epoch=epoch, isr=isr)
+        state = PartitionChanged(**self._common_fields(change), node=self.node_id, partition_epoch=epoch, isr=isr)
         if replace(state, ts_ns=0) not in self.states:
             self.states.add(replace(state, ts_ns=0))
             yield state
@@ -153,7 +153,7 @@ class _NodeLog:
         log_end = self._log_ends.pop(partition, None)
         offset = int(match["offset"])
         return LogTruncated(
-            **self._common_fields(match), broker=self.broker, offset=offset, reason=reason, log_end=log_end
+            **self._common_fields(match), broker=self.node_id, offset=offset, reason=reason, log_end=log_end
         )
 
     def _election(self, match: re.Match[str]) -> Event:
@@ -161,10 +161,10 @@ class _NodeLog:
         epoch, offset = int(match["epoch"]), int(match["offset"])
         isr = match.groupdict().get("isr", self._requested_isrs.get((*_partition(match), epoch), ""))
         common = self._common_fields(match)
-        return LeaderElected(**common, broker=self.broker, leader_epoch=epoch, start_offset=offset, isr=_brokers(isr))
+        return LeaderElected(**common, broker=self.node_id, leader_epoch=epoch, start_offset=offset, isr=_brokers(isr))
 
     def _no_leader(self, match: re.Match[str]) -> Event:
-        return PartitionOffline(**self._common_fields(match), controller=self.broker, leader_epoch=int(match["epoch"]))
+        return PartitionOffline(**self._common_fields(match), controller=self.node_id, leader_epoch=int(match["epoch"]))
 
     def _common_fields(self, match: re.Match[str]) -> dict[str, Any]:
         """The fields that all events about a partition have."""

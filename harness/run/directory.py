@@ -44,7 +44,7 @@ class RunDirectoryWriter:
         self.write_json(LANES_FILE, lanes_document(lanes))
 
     def write_predictions(self, predictions: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write prediction.json as the contract defines it. `predictions`: each lane's, as a JSON object."""
+        """Write prediction.json as the contract defines it. `predictions`: by lane, as JSON objects."""
         self.write_json(PREDICTION_FILE, {"format_version": FORMAT_VERSION, "lanes": predictions})
 
 

@@ -74,7 +74,7 @@ class LockstepRun:
         self._cut_at = time.monotonic()
 
     def _append(self) -> None:
-        """Wait until every lane has sent some more records, and at least for `step_seconds`."""
+        """Wait until every lane has sent `RECORDS_PER_APPEND` more records, and for at least `step_seconds`."""
         before = self.counts()
         until = time.monotonic() + self.step_seconds
 

@@ -38,8 +38,8 @@ class PhaseRun:
     `brokers`: the brokers' client addresses by id, if high watermarks are to be recorded. `controller` returns the
     controller's id, or None if nobody knows it. `patience`: by lane, for how many seconds at least the run waits for
     consumers that have not reached the end, so that a stall shows. `gaps`: by lane, the longest time between two
-    acknowledgements in seconds, once the phase has settled. `seed` decides the random choices of the load. `outside`:
-    the kinds of faults that may occur besides those that the run injects.
+    acknowledgements in seconds, once the phase has settled. `seed` decides the random choices of the load.
+    `uninjected_faults`: the kinds of faults that may occur besides those that the run injects.
     """
 
     phase: PhaseSpec
@@ -56,7 +56,7 @@ class PhaseRun:
     brokers: Mapping[int, str] = field(default_factory=dict)
     controller: Callable[[], int | None] = lambda: None
     gaps: dict[str, float] = field(default_factory=dict)
-    outside: tuple[str, ...] = ()
+    uninjected_faults: tuple[str, ...] = ()
     patience: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -86,8 +86,8 @@ class PhaseRun:
         monitor = Monitor(self.admin, self.lanes, self.events, lambda: load.counts, controller=self.controller)
         self.events.emit(event_types.PhaseStarted(phase=self.phase.phase, lanes=self.lanes))
         with load, monitor, high_watermarks, PauseWatch(self.events):
-            if self.outside:
-                self.events.emit(event_types.OutsideFaults(kinds=self.outside, lanes=self.lanes))
+            if self.uninjected_faults:
+                self.events.emit(event_types.OutsideFaults(kinds=self.uninjected_faults, lanes=self.lanes))
             load.await_first_acknowledgements(timeout=FIRST_RECORDS_TIMEOUT)
             yield load
             self._settle(load)
@@ -147,7 +147,7 @@ class PhaseRun:
         return unmet is None
 
     def _settle(self, load: PhaseLoad) -> None:
-        """End the load. Wait until records have outcomes, replicas have caught up, and consumers reached the end."""
+        """End the load. Wait until records have outcomes, and replicas and consumers have caught up."""
         self.events.emit(event_types.Step(text="waiting for the outcome of records in flight"))
         load.stop()
         timeout = self.phase.workload.settle_timeout

@@ -126,8 +126,8 @@ class Run:
         return self._spark.result()
 
     def predict_without_lockstep(self, phase: PhaseSpec) -> None:
-        """Predict again, for faults at any time, the lanes of a lock-step phase that missed one of its conditions."""
-        for lane in phase.grown().lanes:
+        """Predict a lock-step phase again, for faults at any time, since one of the phase's conditions was not met."""
+        for lane in phase.with_added_partitions().lanes:
             self._predictions[lane.lane] = predict_cached(self.experiment.as_lane(phase, lane)).to_json()
         self.directory.write_predictions(self._predictions)
 

@@ -26,7 +26,7 @@ from kafka_chaos.harness.cluster.remote_store.reading import fetch_tiered
 from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
-from kafka_chaos.harness.experiment.timings import broker_times, patience_of, timings_document
+from kafka_chaos.harness.experiment.timings import broker_timeouts, patience_of, timings_document
 from kafka_chaos.harness.run.observing.collection import await_replicated, collect_logs, emit_broker_events, leader_ends
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.run.observing.late_requests import late_end_txns
@@ -72,7 +72,7 @@ def run_experiment(
         engine=engine,
         report=report,
     )
-    stages = Stages(run=run, keep=keep, running=cluster, applications=applications or {})
+    stages = Stages(run=run, keep=keep, running_cluster=cluster, applications=applications or {})
     return run.judge(stages.observe, collects=("log", "replicas"))
 
 
@@ -83,27 +83,27 @@ def require_available(experiment: Experiment) -> None:
 
 
 def why_unavailable(experiment: Experiment) -> str | None:
-    """Why this machine can't do a fault of the experiment; None if it can do all."""
+    """Why this machine can't inject a fault of the experiment; None if it can inject every fault."""
     for phase in experiment.phases:
         for fault in phase.faults:
             if (reason := fault.unavailable()) is not None:
-                return f"phase {phase.phase}: {fault.kind} can't be done on this machine: {reason}"
+                return f"phase {phase.phase}: {fault.kind} can't be injected on this machine: {reason}"
     return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stages:
-    """The stages of a run that need the cluster. `running`: a cluster that runs already and is left running."""
+    """The stages of a run that need the cluster. `running_cluster`: it ran before the run, and is left running."""
 
     run: Run
     keep: Keep
-    running: Cluster | None
+    running_cluster: Cluster | None
     applications: Mapping[str, Application]
 
     def observe(self) -> None:
-        """Go through all stages, on a cluster that is removed after them unless it was `running` before."""
+        """Go through all stages, on a cluster that is removed after them unless it ran before."""
         self.run.directory.write_json(TIMINGS_FILE, timings_document(self.run.experiment, self.applications))
-        with self.cluster() as cluster, self.traced(cluster):
+        with self.cluster() as cluster, self.request_trace(cluster):
             topics = {lane.lane: lane.topic_name for lane in self.run.experiment.lane_specs}
             admin = cluster.admin(topics=topics)
             phases = self.run.experiment.phases
@@ -121,12 +121,12 @@ class Stages:
     @contextmanager
     def cluster(self) -> Iterator[Cluster]:
         """A running cluster. However the block ends, its containers' logs are kept."""
-        if self.running is not None:
-            self._announce(self.running, seconds=0.0)
+        if self.running_cluster is not None:
+            self._announce(self.running_cluster, seconds=0.0)
             try:
-                yield self.running
+                yield self.running_cluster
             finally:
-                self.collect_logs(self.running)
+                self.collect_logs(self.running_cluster)
             return
         spec = self.run.experiment.layout
         for version in (spec.version, *spec.versions):
@@ -147,7 +147,7 @@ class Stages:
                 self.run.events.emit(kept_event(started))
 
     @contextmanager
-    def traced(self, cluster: Cluster) -> Iterator[None]:
+    def request_trace(self, cluster: Cluster) -> Iterator[None]:
         """Trace the requests that pass the cluster's links during the block, if it has links."""
         if cluster.links is None:
             yield
@@ -182,7 +182,7 @@ class Stages:
     def collect_logs(self, cluster: Cluster) -> None:
         """Keep the containers' logs, and emit what the brokers' logs say."""
         folder = self.run.directory.path / LOGS_FOLDER
-        collect_logs(cluster, folder, since=self.run.started_at if self.running is not None else None)
+        collect_logs(cluster, folder, since=self.run.started_at if self.running_cluster is not None else None)
         emit_broker_events(
             folder,
             topics={lane.topic_name: lane.lane for lane in self.run.experiment.lane_specs},
@@ -200,9 +200,9 @@ class Stages:
         layout = self.run.experiment.cluster.as_layout()
         without_application = [lane for lane in phase.lanes if lane.lane not in self.applications]
         # The shortest: no broker may drop a follower from the ISR within a step.
-        lag_time_max = min(broker_times(layout, "replica.lag.time.max.ms")) / 1000
+        lag_time_max = min(broker_timeouts(layout, "replica.lag.time.max.ms")) / 1000
         phase_run = PhaseRun(
-            phase.grown(),
+            phase.with_added_partitions(),
             admin,
             cluster.bootstrap_servers,
             self.run.directory.path,
@@ -213,22 +213,22 @@ class Stages:
             brokers=cluster.addresses,
             controller=lambda: cluster.controller(admin),
             seed=self.run.experiment.seed,
-            outside=phase.outside(layout),
+            uninjected_faults=phase.uninjected_faults(layout),
             patience=patience_of(without_application, layout),
         )
         self.run.say(f"making {counted(len(phase_run.lanes), 'topic')} for the phase {phase.phase}")
         # On a cluster that served other runs, a broker may still be starting: no new topic would get it as leader.
         admin.await_brokers(layout.brokers)
-        created_now = {lane.lane: lane for lane in phase.lanes if lane.created_at is None}
+        created_before_load = {lane.lane: lane for lane in phase.lanes if lane.created_at is None}
         for lane in phase.lanes:
-            if lane.lane not in created_now and admin.partitions(lane.lane):
+            if lane.lane not in created_before_load and admin.partitions(lane.lane):
                 raise ClusterFailure(f"the topic {lane.topic_name} exists already")
-        for lane in created_now.values():
+        for lane in created_before_load.values():
             create_topic(admin, lane, brokers=layout.brokers)
-        admin.await_full_isr([*created_now])
+        admin.await_full_isr([*created_before_load])
         with suppress(MechanismUnknown):
             # Until a leader itself knows that it leads, it drops what comes with acks=0.
-            await_replicated(admin, [*created_now])
+            await_replicated(admin, [*created_before_load])
         groups = {lane.lane: lane.group_id for lane in phase.lanes}
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=phase_run.lanes)
         with phase_run.under_load() as load:

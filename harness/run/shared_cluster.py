@@ -22,7 +22,7 @@ _numbers = itertools.count(1)
 
 
 def restore(cluster: Cluster) -> None:
-    """Let every container and disk of a cluster work again, whatever faults have left behind."""
+    """Let every container and disk of a cluster work again, whatever state faults have left it in."""
     for node in cluster.nodes:
         node.unpause()
         if node.disk is not None:

@@ -45,9 +45,9 @@ def cluster_command() -> None:
 @click.argument("name", default="kafka")
 @click.option("--brokers", type=int, help="How many brokers; 3 by default.")
 @click.option("--kraft", "metadata_mode", flag_value=KRAFT, help="Keep the metadata in KRaft, as Kafka 4 does anyway.")
-@click.option("--controllers", type=int, help="Dedicated KRaft controllers: 1 or 3. Default: none, brokers do it.")
+@click.option("--controllers", type=int, help="Dedicated KRaft controllers: 1 or 3. Default: brokers are controllers.")
 @click.option("--zookeepers", type=int, help="Servers of the ZooKeeper ensemble: 1 or 3.")
-@click.option("--version", "kafka_version", metavar="VERSION", help="Version of Kafka; the default is that of a run.")
+@click.option("--version", "kafka_version", metavar="VERSION", help="Version of Kafka; by default that of runs.")
 @click.option("--secured", "security", type=click.Choice(["sasl_ssl", "mtls"]), help="What clients need to connect.")
 @click.option("--advertise", metavar="HOST", help="Host of the container engine, if it is not this machine.")
 @click.option("--links", is_flag=True, help="Let connections pass through links, which faults of single requests need.")
@@ -63,7 +63,7 @@ def up_command(name: str, disks: bool, clocks: bool, like: Path | None, **keys: 
     if not _NAME.fullmatch(name):
         raise UsageFailure(f"{name}: expected a name of lower-case letters, digits and '-', of 31 characters at most")
     if any(cluster.name == name for cluster in standing_clusters()):
-        raise UsageFailure(f"{name}: this cluster stands already: `kafka-chaos cluster down {name}` removes it")
+        raise UsageFailure(f"{name}: this cluster is running already: `kafka-chaos cluster down {name}` removes it")
     # Options that were not given are left out: --like or the defaults decide.
     spec = {key: value for key, value in keys.items() if value is not None and value is not False}
     if "kafka_version" in spec and known_version(spec["kafka_version"]).modes == (KRAFT,):
@@ -125,7 +125,7 @@ def status_command() -> None:
     for cluster in clusters:
         _show(cluster)
     if not clusters:
-        click.echo("no cluster stands; `kafka-chaos cluster up` starts one")
+        click.echo("no cluster is running; `kafka-chaos cluster up` starts one")
 
 
 @cluster_command.command("down")
@@ -150,7 +150,7 @@ def down_command(name: str | None) -> None:
 def break_command(kind: str, target: str, keys: tuple[str, ...], name: str | None) -> None:
     """Break something by hand, until `heal`: a fault KIND (`kafka-chaos faults` lists them) at a TARGET.
 
-    Write targets as in experiments, such as 'leader(TOPIC)', controller or broker:2. The keys are those of the kind.
+    TARGET is written as in experiments: 'leader(TOPIC)', controller, broker:2. Each KEY is a key of the fault kind.
 
     Exit code: 0 if it is proven that the fault took effect, else 2.
     """
@@ -164,7 +164,7 @@ def break_command(kind: str, target: str, keys: tuple[str, ...], name: str | Non
     # The pairs are read as YAML, so that values have the types that they have in experiment files.
     text = "\n".join(pair.replace("=", ": ", 1) for pair in keys)
     _, parameters = parse_document(text or "{}", "keys", "a fault")
-    with TerminalListener(console(), doing=f"breaking: {kind} {target}") as listener:
+    with TerminalListener(console(), first_step=f"breaking: {kind} {target}") as listener:
         proven = cluster.ask("break", listener, fault=kind, target=target, keys=parameters)
     sys.exit(ExitCode.CONFORMS if proven else ExitCode.UNKNOWN)
 
@@ -177,7 +177,7 @@ def heal_command(faults: tuple[str, ...], name: str | None) -> None:
     from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 
     cluster = find_cluster(name)
-    with TerminalListener(console(), doing="healing") as listener:
+    with TerminalListener(console(), first_step="healing") as listener:
         healed = cluster.ask("heal", listener, faults=faults)
     if not healed:
         click.echo("nothing is broken")
@@ -207,7 +207,7 @@ def state_command(name: str | None, as_json: bool) -> None:
 
 
 def _state(cluster: StandingCluster) -> dict[str, Any]:
-    """The nodes with their containers' states, the leaders as brokers tell them, and the faults in the journal."""
+    """The nodes with their containers' states, the leaders as brokers report them, and the faults in the journal."""
     from kafka_chaos.harness.cluster.admin import ClusterAdmin
     from kafka_chaos.harness.cluster.broker.client import active_controller
     from kafka_chaos.harness.cluster.containers.engine import docker_client

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from kafka_chaos.harness.signals import ENDING, new_client, signals_held_back
+from kafka_chaos.harness.signals import END_SIGNALS, new_client, signals_held_back
 from tests.harness.signals import NOT_IGNORING
 
 
@@ -28,7 +28,7 @@ class KeyWithSignal(str):
         return str.__str__(self)
 
 
-@pytest.mark.parametrize("number", ENDING)
+@pytest.mark.parametrize("number", END_SIGNALS)
 def test_a_signal_waits_for_the_end_of_the_block(number: signal.Signals) -> None:
     got: list[int] = []
     before = signal.signal(number, lambda number, frame: got.append(number))
@@ -87,7 +87,7 @@ time.sleep(30)
 
 
 @pytest.mark.parametrize(
-    "body", [*(f"os.kill(os.getpid(), {int(one)}); time.sleep(30)" for one in ENDING), IN_A_FINALIZER]
+    "body", [*(f"os.kill(os.getpid(), {int(one)}); time.sleep(30)" for one in END_SIGNALS), IN_A_FINALIZER]
 )
 def test_every_ending_signal_ends_the_command(body: str) -> None:
     process = ended(body)

@@ -13,7 +13,7 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.events import RunStarted
 from kafka_chaos.harness.cluster.cluster import ClusterLayout
 from kafka_chaos.harness.pytest_plugin import clusters
-from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
+from kafka_chaos.harness.pytest_plugin.clusters import TopicMaker
 from kafka_chaos.harness.pytest_plugin.runs import Runs
 from kafka_chaos.harness.run.directory import RunDirectoryWriter
 from kafka_chaos.harness.run.shared_cluster import restore
@@ -76,7 +76,7 @@ def test_whatever_a_test_did_by_hand_is_undone_before_the_next_run() -> None:
     ],
 )
 def test_a_topic_that_can_not_be_is_refused(arguments: dict[str, Any], expected: str) -> None:
-    make = MakeTopic(SimpleNamespace(spec=ClusterLayout(), admin=lambda: None))  # type: ignore[arg-type]
+    make = TopicMaker(SimpleNamespace(spec=ClusterLayout(), admin=lambda: None))  # type: ignore[arg-type]
     with pytest.raises(ValueError) as refusal:
         make(**arguments)
     assert expected in str(refusal.value)

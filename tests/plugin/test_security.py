@@ -5,7 +5,7 @@ from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
 
 from kafka_chaos import kill, lane, load
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
+from kafka_chaos.harness.pytest_plugin.clusters import TopicMaker
 from kafka_chaos.harness.pytest_plugin.runs import Runs
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, ProducerHandle
 
@@ -30,7 +30,7 @@ def bill_orders(app: ConsumerHandle) -> None:
     consumer.close()
 
 
-def check(cluster: Cluster, topic: MakeTopic, run: Runs) -> None:
+def check(cluster: Cluster, topic: TopicMaker, run: Runs) -> None:
     assert topic("orders").startswith("orders-")
     result = run(
         lanes=[lane("orders", acks="all")],
@@ -46,11 +46,11 @@ def check(cluster: Cluster, topic: MakeTopic, run: Runs) -> None:
 
 @pytest.mark.slow
 @pytest.mark.kafka_chaos(brokers=1, security="sasl_ssl")
-def test_with_a_password(kafka_chaos_cluster: Cluster, kafka_chaos_topic: MakeTopic, kafka_chaos_run: Runs) -> None:
+def test_with_a_password(kafka_chaos_cluster: Cluster, kafka_chaos_topic: TopicMaker, kafka_chaos_run: Runs) -> None:
     check(kafka_chaos_cluster, kafka_chaos_topic, kafka_chaos_run)
 
 
 @pytest.mark.slow
 @pytest.mark.kafka_chaos(brokers=1, security="mtls")
-def test_with_a_certificate(kafka_chaos_cluster: Cluster, kafka_chaos_topic: MakeTopic, kafka_chaos_run: Runs) -> None:
+def test_with_a_certificate(kafka_chaos_cluster: Cluster, kafka_chaos_topic: TopicMaker, kafka_chaos_run: Runs) -> None:
     check(kafka_chaos_cluster, kafka_chaos_topic, kafka_chaos_run)

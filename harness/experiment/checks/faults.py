@@ -18,7 +18,7 @@ from kafka_chaos.harness.cluster.configuration.layout import ONLY_ON_ENGINES_MAC
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_ID_BASE, SHARE_STATE_PARTITIONS
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import MOST_CREATED_PARTITIONS
-from kafka_chaos.harness.experiment.model_faults import OF_CONTROLLERS
+from kafka_chaos.harness.experiment.model_faults import CONTROLLER_ROLES
 from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec, Refusals, raise_first
 from kafka_chaos.reference_model import LockstepStep
 from kafka_chaos.reference_model.clients.rules import checks_epochs
@@ -159,7 +159,7 @@ def _growth(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     if not isinstance(fault, PartitionGrowth):
         return
     ignores_new = "writes only to the partitions that its topic begins with; expected another lane"
-    for lane in (lane for lane in phase.grown().lanes if concerns(fault, lane.lane)):
+    for lane in (lane for lane in phase.with_added_partitions().lanes if concerns(fault, lane.lane)):
         if lane.loop is not None:
             yield ("fault",), f"{fault.kind}: the loop of lane {lane.lane} {ignores_new}"
         if lane.client != IN_PROCESS:
@@ -231,7 +231,7 @@ def _partition(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals
     if not isinstance(fault, Partition):
         return
     peers = fault.peers
-    hits_controllers = bool(cluster.controllers) and fault.target.role in OF_CONTROLLERS
+    hits_controllers = bool(cluster.controllers) and fault.target.role in CONTROLLER_ROLES
     hit = fault.target.controllers_hit(cluster.controllers)
     if hits_controllers and peers in (None, "controllers") and hit == cluster.controllers:
         message = "there are no other controllers to be cut off from: expected `peers: brokers`"

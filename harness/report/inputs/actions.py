@@ -53,7 +53,7 @@ def actions_of(run_dir: Path) -> dict[str, Counter[str]]:
 
 
 def _shown_by_changes(changes: list[Change]) -> Iterator[str]:
-    """The actions that a partition's changes, in order of time, show. The first leader counts as no election."""
+    """The actions that a partition's `changes` (in order of time) show. The first leader counts as no election."""
     isr: tuple[int, ...] | None = None
     epoch: int | None = None
     for change in changes:

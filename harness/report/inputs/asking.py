@@ -1,4 +1,4 @@
-"""Queries a run's tables, which are Parquet files, in SQL, for charts whose time is divided into buckets and slots.
+"""Queries a run's tables, which are Parquet files, in SQL; a chart's time is divided into buckets and slots.
 
 Guarantee: DuckDB reads the files in pieces, and spills to disk what exceeds `MEMORY`. A nullable column that a file
 lacks is null.

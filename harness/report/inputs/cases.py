@@ -48,7 +48,7 @@ class Case:
 
 
 def first_cases(ranges: Iterable[FindingRange]) -> dict[tuple[str, str], list[Case]]:
-    """By lane and anomaly, the first cases of the largest ranges, without rows: a range's other cases resemble them."""
+    """By lane and anomaly, the first case of each of the largest ranges, without rows. Cases of a range are alike."""
     cases: dict[tuple[str, str], list[Case]] = {}
     for finding in sorted(ranges, key=lambda finding: -finding.count):
         finding_cases = cases.setdefault((finding.lane, finding.anomaly), [])

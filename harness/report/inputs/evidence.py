@@ -42,8 +42,7 @@ MOST_EVENTS = 200_000  # the most events that are read; events of progress do no
 
 @dataclass(frozen=True, kw_only=True)
 class RunFiles:
-    """Documents of a run directory. `lanes` and `judged`: the entries of lanes.json and of verdict.json by lane, in
-    the order of the file."""
+    """Documents of a run directory. `lanes` and `judged`: by lane, the entries of lanes.json and verdict.json."""
 
     path: Path
     verdict: str
@@ -68,7 +67,7 @@ class Evidence(RunFiles):
     """A verified run directory's small files. `predicted` are the entries of prediction.json by lane.
 
     `tables`: by a table's name, its Parquet files. `verified_tables`: by a table's name, the rows that verdict.json
-    counts (docs/ledger.md). `checkpoints`: by broker, what it has by partition, such as `orders/0`.
+    counts (docs/ledger.md). `checkpoints`: by broker, its checkpoints by partition, such as `orders/0`.
     """
 
     verdict: Verdict
@@ -191,16 +190,16 @@ def _read_events(lines: Iterable[str], missing: list[str]) -> list[Event]:
         else:
             events += [event] if event is not None else []
     if broken:
-        are = "is no event and is" if broken == 1 else "are no events and are"
-        missing.append(f"events.jsonl: {counted(broken, 'line')} {are} left out")
+        no_events = "is no event and is" if broken == 1 else "are no events and are"
+        missing.append(f"events.jsonl: {counted(broken, 'line')} {no_events} left out")
     return sorted(events, key=lambda event: event.ts_ns)
 
 
 def as_dict(value: object) -> Mapping[str, Any]:
-    """An object of JSON or YAML; an empty one in place of anything else."""
+    """The value if it is an object of JSON or YAML, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: object) -> Sequence[Any]:
-    """A list of JSON; an empty one in place of anything else."""
+    """The value if it is a list of JSON, else an empty list."""
     return value if isinstance(value, list) else ()

@@ -28,8 +28,7 @@ _LONGEST_BREAK_NS = 1_000_000  # a member that holds a partition again within th
 
 @dataclass(frozen=True)
 class Holding:
-    """The time in which a member held a partition. `end_ns` None: it never gave the partition back. `generations`: the
-    group's first and last generation in that time."""
+    """A time in which a member held a partition. `end_ns` None: never released. `generations`: the first and last."""
 
     partition: int
     member: str
@@ -40,8 +39,7 @@ class Holding:
 
 @dataclass(frozen=True)
 class SimilarCommits:
-    """`count` commits of a partition with one outcome and error in one slot of time, from `at_ns` on; `offset` is the
-    highest offset that they committed."""
+    """`count` commits of a partition with one outcome and error, in a slot of time from `at_ns` on, up to `offset`."""
 
     partition: int
     at_ns: int
@@ -65,7 +63,7 @@ class GroupOverTime:
 
     @property
     def partitions(self) -> list[int]:
-        """The partitions that a member held or committed."""
+        """The partitions that a member held, or committed an offset of."""
         held = {holding.partition for holding in self.holdings}
         return sorted(held | {commit.partition for commit in self.commits})
 

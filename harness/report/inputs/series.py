@@ -25,7 +25,7 @@ from kafka_chaos.harness.report.inputs.transactions import TransactionalId, read
 from kafka_chaos.harness.report.pages import label
 
 RANGES_PER_PARTITION = 200
-"""Neighbouring findings of an anomaly in a partition join if within 1/200 of the distance from first to last."""
+"""In a partition, findings of an anomaly join if their distance is at most 1/200 of that from the first to the last."""
 MOST_RANGES = 20_000  # the most ranges that are kept: those with the most findings
 
 # Findings are counted by `spot`, which is their offset, or, without one, their sequence number. A range ends where the
@@ -133,7 +133,7 @@ class FindingRange:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Records that completed within one bucket of time. Latencies: of acknowledged records, in nanoseconds."""
+    """Records that completed within one bucket of time, by outcome. Latencies: of acknowledged ones, in nanoseconds."""
 
     index: int
     ok: int = 0
@@ -146,7 +146,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Gap:
-    """A time without acknowledgements, from one to the next."""
+    """The time from one acknowledgement to the next."""
 
     start_ns: int
     end_ns: int
@@ -185,7 +185,7 @@ class LaneSeries:
 
     @property
     def stretches(self) -> list[list[Bucket]]:
-        """The buckets with acknowledgements, in stretches of consecutive ones."""
+        """The buckets with acknowledgements, in stretches of consecutive buckets."""
         stretches: list[list[Bucket]] = []
         for bucket in self.buckets:
             if bucket.ok and stretches and bucket.index == stretches[-1][-1].index + 1:
@@ -241,7 +241,7 @@ def condense(tables: Mapping[str, Sequence[Path]], phases: Sequence[Phase]) -> S
 
 
 def bucket_width(span_ns: int, buckets: int) -> int:
-    """The smallest width by which `buckets` cover `span_ns`: `GRAIN_NS` times 1, 2 or 5 times a power of ten."""
+    """The smallest bucket width at which `buckets` cover `span_ns`: `GRAIN_NS` times 1, 2 or 5 times a power of ten."""
     widths: Iterator[int] = (step * GRAIN_NS * 10**power for power in count() for step in (1, 2, 5))
     return next(width for width in widths if width * buckets >= span_ns)
 

@@ -15,8 +15,8 @@ from kafka_chaos.faults.links.on_frames import FATES
 from kafka_chaos.verification.inputs.documents.reading import json_lines
 
 _NS_PER_S = 1e9
-# The keys of a line of the trace whose values are taken as they are:
-_AS_TRACED = ("sender", "node", "port", "connection", "api", "version", "correlation_id", "client_id")
+# The keys of a line of the trace whose values are copied:
+_COPIED_KEYS = ("sender", "node", "port", "connection", "api", "version", "correlation_id", "client_id")
 _MOST_AFTER = 12  # the most requests that are shown after a request that a fault hit
 _SEARCHED_BEFORE, _SEARCHED_AFTER = 500, 5_000
 """How many requests before and after a request that a fault hit are searched for its neighbours."""
@@ -43,12 +43,12 @@ class TracedFault:
 
 @dataclass(frozen=True, slots=True)
 class TracedRequest:
-    """One request and its answer. Times are seconds from the run's first event; `answered` None: nobody answered.
+    """One request and its answer. Times are seconds from the run's first event; `answered_at` None: nobody answered.
 
-    `detail`: what only some APIs have. `errors`: the error codes in the answer. `size`: of the request, in bytes."""
+    `detail`: fields that only some APIs have. `errors`: the answer's error codes. `size`: the request's, in bytes."""
 
-    asked: float
-    answered: float | None
+    sent_at: float
+    answered_at: float | None
     sender: str
     node: str
     port: int
@@ -91,7 +91,7 @@ def read_trace(run_dir: Path) -> list[TracedRequest]:
         start = next(int(event["ts_ns"]) for _, event in json_lines(run_dir / EVENTS_FILE))
     except (StopIteration, ValueError, KeyError):
         start = min((line["ns"] for line in lines), default=0)
-    return sorted((_traced(line, start) for line in lines), key=lambda traced: traced.asked)
+    return sorted((_traced(line, start) for line in lines), key=lambda traced: traced.sent_at)
 
 
 def _traced(line: dict[str, Any], start: int) -> TracedRequest:
@@ -103,9 +103,9 @@ def _traced(line: dict[str, Any], start: int) -> TracedRequest:
         times = {"at": (fault["at_ns"] - start) / _NS_PER_S, "until": seconds(fault.get("until_ns"))}
         fault = TracedFault(**as_traced, **times)
     return TracedRequest(
-        asked=(line["ns"] - start) / _NS_PER_S,
-        answered=seconds(line.get("answered_ns")),
-        **{key: line[key] for key in _AS_TRACED},
+        sent_at=(line["ns"] - start) / _NS_PER_S,
+        answered_at=seconds(line.get("answered_ns")),
+        **{key: line[key] for key in _COPIED_KEYS},
         partitions=tuple((topic, partition) for topic, partition in line.get("partitions", ())),
         transactional_ids=tuple(line.get("transactional_ids", ())),
         detail=line.get("detail", {}),
@@ -115,11 +115,11 @@ def _traced(line: dict[str, Any], start: int) -> TracedRequest:
     )
 
 
-def around_faults(requests: Sequence[TracedRequest], most: int) -> list[tuple[str, list[TracedRequest]]]:
+def hit_requests(requests: Sequence[TracedRequest], most: int) -> list[tuple[str, list[TracedRequest]]]:
     """For each of the first `most` rules that hit a request: a title, and that request amid its neighbours.
 
-    A request's neighbours have the same sender and transactional id. If it has no such id, they have its API, and its
-    sender and a partition, or, if it names no partition, its connection.
+    Neighbours of a transactional request share its transactional id and sender. Neighbours of any other request share
+    its API, its sender and a partition; if it names no partition, they share its API and connection.
     """
     shown: list[tuple[str, list[TracedRequest]]] = []
     shown_rules = set()
@@ -130,23 +130,23 @@ def around_faults(requests: Sequence[TracedRequest], most: int) -> list[tuple[st
         before = [other for other in requests[max(0, number - _SEARCHED_BEFORE) : number] if _related(other, hit)][-2:]
         later = [other for other in requests[number + 1 : number + _SEARCHED_AFTER] if _related(other, hit)]
         title = ", ".join(filter(None, (f"{hit.api} of {hit.sender} to {hit.node}", hit.about, hit.fault.described)))
-        shown.append((title, [*before, hit, *_near(hit, later)]))
+        shown.append((title, [*before, hit, *_neighbours_after(hit, later)]))
     return shown
 
 
-def _near(hit: TracedRequest, later: list[TracedRequest]) -> list[TracedRequest]:
-    """The first `later` requests, and those around the time when the hit request was passed on, if it was held."""
+def _neighbours_after(hit: TracedRequest, later: list[TracedRequest]) -> list[TracedRequest]:
+    """The first `later` neighbours; after a held request, also those around the time when it was passed on."""
     until = hit.fault.until if hit.fault is not None else None
     if until is None:
         return later[:_MOST_AFTER]
-    meanwhile = [other for other in later if other.asked < until]
-    since = [other for other in later if other.asked >= until]
+    meanwhile = [other for other in later if other.sent_at < until]
+    since = [other for other in later if other.sent_at >= until]
     few = _MOST_AFTER // 3
     return [*meanwhile[:few], *meanwhile[max(few, len(meanwhile) - few) :], *since[:few]]
 
 
 def _related(other: TracedRequest, hit: TracedRequest) -> bool:
-    """Whether two requests are neighbours, as `around_faults` says."""
+    """Whether two requests are neighbours, as `hit_requests` says."""
     if hit.transactional_ids:
         return bool(set(other.transactional_ids) & set(hit.transactional_ids)) and other.sender == hit.sender
     if other.api != hit.api:

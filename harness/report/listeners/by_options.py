@@ -29,18 +29,18 @@ class RunSummary:
         pages = environment().overlay(autoescape=".xml" in template, finalize=_clean)
         pages.filters = pages.filters | {"found_in": _found_in}  # a copy: the overlay shares the environment's filters
         self._template, self._write = pages.get_template(template), write
-        self._begun = RunStarted(run_id="", experiment="kafka-chaos", lanes=())
+        self._started = RunStarted(run_id="", experiment="kafka-chaos", lanes=())
         self._judged: dict[str, LaneJudged] = {}
 
     def __call__(self, event: Event) -> None:
         """Remember the verdicts; write at the end."""
         match event:
             case RunStarted():
-                self._begun = event
+                self._started = event
             case LaneJudged():
                 self._judged[event.lane] = event
             case RunEnded():
-                run = {"experiment": self._begun.experiment, "lanes": self._begun.lanes, "judged": self._judged}
+                run = {"experiment": self._started.experiment, "lanes": self._started.lanes, "judged": self._judged}
                 self._write(self._template.render(ended=event, **run))
 
 

@@ -1,4 +1,4 @@
-"""Prints a run: a line for each event.
+"""Prints a run line by line, as its events happen.
 
 On a terminal a live view below the lines shows phase, faults and lanes. Elsewhere only whole lines are printed, so that
 a CI log stays readable.
@@ -32,13 +32,13 @@ class TerminalListener:
     """Prints events as they happen; use as a context manager, so that the live view ends with the run.
 
     `above` returns a first line for the live view; with it, events are not printed, and the view is all that is shown.
-    `doing`: the step that the view names until the first event.
+    `first_step`: the step that the view names until the first `Step` event.
     """
 
-    def __init__(self, console: Console, above: Callable[[], str] | None = None, doing: str = "starting") -> None:
+    def __init__(self, console: Console, above: Callable[[], str] | None = None, first_step: str = "starting") -> None:
         self._console = console
         self._start = time.monotonic_ns()
-        self._view = LiveView(console, above, doing)
+        self._view = LiveView(console, above, first_step)
         self._prints = above is None
         self._live: Live | None = None
         self._kinds: dict[str, str] = {}
@@ -97,9 +97,9 @@ class TerminalListener:
             case event_types.RunStarted():
                 return (f"run [bold]{event.run_id}[/bold]: {counted(len(event.lanes), 'lane')}",)
             case event_types.ClusterReady():
-                return (f"cluster ready after {event.seconds:.1f} s", *reached_by(event))
+                return (f"cluster ready after {event.seconds:.1f} s", *connection_lines(event))
             case event_types.ClusterKept():
-                return ("[yellow]the cluster is left running[/yellow]", *advice_on_kept(event))
+                return ("[yellow]the cluster is left running[/yellow]", *advice_on_kept_cluster(event))
             case event_types.FaultRequested(kind="lockstep"):
                 return (f"[magenta]lock-step phase[/magenta] at {escape(event.target)}",)
             case event_types.FaultProven() if event.fault_id.endswith("/lockstep"):
@@ -140,7 +140,7 @@ def on_terminal(is_shown: bool, above: Callable[[], str] | None = None) -> Itera
         yield [listener]
 
 
-def reached_by(event: event_types.ClusterReady | event_types.ClusterKept) -> list[str]:
+def connection_lines(event: event_types.ClusterReady | event_types.ClusterKept) -> list[str]:
     """Lines that say how clients reach a cluster: on this machine, and in containers."""
     return [
         f"bootstrap.servers={event.bootstrap_servers}",
@@ -148,14 +148,14 @@ def reached_by(event: event_types.ClusterReady | event_types.ClusterKept) -> lis
     ]
 
 
-def advice_on_kept(event: event_types.ClusterKept) -> list[str]:
+def advice_on_kept_cluster(event: event_types.ClusterKept) -> list[str]:
     """Lines that say how to inspect a cluster that was kept, and how to remove it."""
     return [
         f"containers: {', '.join(event.containers)}",
         f"read a broker's log: docker logs {event.containers[-1]}",
         f"open a shell beside its data (/var/lib/kafka): docker exec -it {event.containers[-1]} bash",
         "connect clients:",
-        *(f"  {line}" for line in reached_by(event)),
+        *(f"  {line}" for line in connection_lines(event)),
         *([f"with the client settings in {event.client_config}"] if event.client_config else []),
         "remove it: kafka-chaos clean --kept",
     ]

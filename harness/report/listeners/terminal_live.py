@@ -30,7 +30,7 @@ class _Fault:
     """A fault that was requested, in words, and its state since `since_ns`."""
 
     text: str
-    state: str = "comes"
+    state: str = "requested"
     since_ns: int = field(default_factory=time.monotonic_ns)
 
     def render(self) -> Text:
@@ -41,12 +41,12 @@ class _Fault:
 
 
 class LiveView:
-    """A run's state after the events so far. `render` draws it below the line of `above`. `doing`: the first step."""
+    """A run's state after the events so far. `render` draws it, below the line that `above` returns."""
 
-    def __init__(self, console: Console, above: Callable[[], str] | None = None, doing: str = "starting") -> None:
+    def __init__(self, console: Console, above: Callable[[], str] | None = None, first_step: str = "starting") -> None:
         self._console = console
         self._above = above
-        self._step = TimedStep(doing)
+        self._step = TimedStep(first_step)
         self._phase: str | None = None
         self._lanes: tuple[str, ...] = ()
         self._leaders: dict[str, dict[int, int | None]] = {}

@@ -1,4 +1,4 @@
-"""Shows a command's progress as a line on a terminal: its step, the part under way, the time so far and left.
+"""Shows a command's progress as a line on a terminal: its step, the part under way, the time passed and the time left.
 
 Without a terminal, only the lines of `Waiting.say` are printed.
 """

@@ -41,7 +41,7 @@ from kafka_chaos.harness.report.timeline.frame import (
 _NAMES = {COMMITTED: "committed", ABORTED: "aborted", IN_DOUBT: "in doubt"}
 _LONGEST_NAME = 18  # letters of a transactional id that fit beside its row
 _ROW_HEIGHT, _ID_HEIGHT, _OFFSETS_HEIGHT = 25, 33, 38  # pixels
-_COLOURS = 6  # of a group's members, which take them in turn
+_COLOURS = 6  # the members of a group take these colours in turn
 _LETTER_WIDTH, _LINE_HEIGHT, _MARK_WIDTH = 6.2, 14, 18  # pixels; letters on average
 _MOST_LINES = 3
 """The most lines of words in the row of members; a change that overlaps others on all lines has no words."""
@@ -62,7 +62,7 @@ def draw_transactions(
 ) -> Activity:
     """The transactions of `ids`: at most `rows` ids are drawn, and at most `events` events told in words.
 
-    `offsets`: of the partitions to draw, by partition. `number` makes the picture's id unique in the page.
+    `offsets`: the partitions to draw, with their reported offsets. `number` makes the picture's id unique in the page.
     """
     # If not all ids fit, those with the most uncommitted transactions are shown, in the order of `ids`.
     by_gravity = sorted(
@@ -98,8 +98,8 @@ def _describe_transactions(
         longest = f", the longest took {duration(txn_id.longest_ns)}" if txn_id.longest_ns else ""
         parts.append(f"{txn_id.name}: {_tell_counts([txn_id])}{longest}")
     for partition, reports in offsets:
-        most, still = max(step.held_back for step in reports), _standstill(reports)
-        waited = f", and stands still for up to {duration(still)}" if still else ""
+        most, standstill = max(report.held_back for report in reports), _standstill(reports)
+        waited = f", and stands still for up to {duration(standstill)}" if standstill else ""
         parts.append(
             f"partition {partition}: the last stable offset is up to {most:,} behind the high watermark{waited}"
         )
@@ -136,8 +136,8 @@ def _standstill(reports: Sequence[Offsets]) -> int:
 def _events_of_id(frame: Frame, txn_id: TransactionalId) -> list[EventText]:
     """A transactional id's new producers, and its transactions that were long, left open, in doubt or failed."""
     events: list[EventText] = [
-        (taken.start_ns, NOTABLE, f"producer {taken.producer_id} takes {txn_id.name} over")
-        for taken in txn_id.incarnations[1:]
+        (incarnation.start_ns, NOTABLE, f"producer {incarnation.producer_id} takes {txn_id.name} over")
+        for incarnation in txn_id.incarnations[1:]
     ]
     for bar in txn_id.bars:
         words = _ending(frame, txn_id, bar)
@@ -154,39 +154,39 @@ def _ending(frame: Frame, txn_id: TransactionalId, bar: Bar) -> tuple[int, str] 
     is_ordinary_abort = bar.outcome == ABORTED and bar.error is None and bar.end_ns is not None
     if (bar.outcome == COMMITTED or is_ordinary_abort) and not is_long:
         return None
-    begun = "a transaction" if bar.count == 1 else f"{bar.count:,} transactions"
+    subject = "a transaction" if bar.count == 1 else f"{bar.count:,} transactions"
     ending = ("left open, " if bar.end_ns is None else "") + _NAMES[bar.outcome]
     after = f" after {duration(took)}" if took is not None and bar.count == 1 else ""
     error = f": {bar.error}" if bar.error else ""
     gravity = GRAVE if bar.is_fenced or bar.outcome == IN_DOUBT else NOTABLE if bar.error else ORDINARY
-    return gravity, f"{txn_id.name} begins {begun}, {ending}{after}{error}"
+    return gravity, f"{txn_id.name} begins {subject}, {ending}{after}{error}"
 
 
 def draw_group(
     frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], *, name: str, rows: int, events: int
 ) -> Activity:
     """A group: at most `rows` partitions are drawn, and at most `events` events told. `changes`: what members did."""
-    held = {partition: _spans(frame, group, changes, partition) for partition in group.partitions}
+    bars = {partition: _spans(frame, group, changes, partition) for partition in group.partitions}
     shown = group.partitions[:rows]
     drawn = [_row_of_changes(frame, changes)] if changes else []
     for partition in shown:
         commits = [commit for commit in group.commits if commit.partition == partition]
-        drawn.append(Row(_ROW_HEIGHT + 3, shapes("timeline").held(frame, partition, held[partition], commits)))
+        drawn.append(Row(_ROW_HEIGHT + 3, shapes("timeline").held(frame, partition, bars[partition], commits)))
     texts = [(change.ts_ns, NOTABLE, f"member {change.member} {change.change}") for change in changes]
-    texts += _events_of_group(group, held)
+    texts += _events_of_group(group, bars)
     heading = f"Group {group.group}" + ("" if group.lane == frame.lane else f", which reads {group.lane}")
-    described = _describe_group(frame, group, changes, {partition: held[partition] for partition in shown})
+    described = _describe_group(frame, group, changes, {partition: bars[partition] for partition in shown})
     picture = compose(frame, drawn, name=name, title=f"Group {group.group} over time", description=described)
     return Activity(heading, _group_summary(group, shown), picture, *gravest(frame, texts, events))
 
 
 @dataclass(frozen=True)
 class _Span:
-    """A bar for a holding, up to the time `end`. `is_given_back`: whether the member gave the partition back."""
+    """A bar for a holding, up to the time `end`. `is_released`: whether the member released the partition."""
 
     holding: Holding
     end: int
-    is_given_back: bool
+    is_released: bool
     colour: int
 
     def words(self, frame: Frame) -> str:
@@ -194,7 +194,7 @@ class _Span:
         first, last = holding.generations
         numbers = f" {first}" if first == last else f"s {first} to {last}"
         generation = "" if first is None else f", generation{numbers}"
-        ending = "" if self.is_given_back else ", never given back"
+        ending = "" if self.is_released else ", never released"
         return (
             f"member {holding.member} holds partition {holding.partition} from {frame.clock(holding.start_ns)} to "
             f"{frame.clock(self.end)}{generation}{ending}"
@@ -202,8 +202,7 @@ class _Span:
 
 
 def _spans(frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], partition: int) -> list[_Span]:
-    """The bars of a partition, in order of time. If the member never gave the partition back, the bar ends when that
-    member died, or else when the next bar begins."""
+    """A partition's bars by time. A holding that was never released ends at its member's death, or at the next bar."""
     partition_holdings = [holding for holding in group.holdings if holding.partition == partition]
     ended = {change.member: change.ts_ns for change in changes if change.change in _DEATHS}
     spans = []
@@ -257,35 +256,35 @@ def _gaps(spans: Sequence[_Span]) -> list[tuple[int, int]]:
 
 
 def _describe_group(
-    frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], held: dict[int, list[_Span]]
+    frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], bars: dict[int, list[_Span]]
 ) -> str:
     parts = describe_faults(frame)
     parts += [f"member {change.member} {change.change} at {frame.clock(change.ts_ns)}" for change in changes[:12]]
-    for partition, spans in held.items():
+    for partition, spans in bars.items():
         states = [f"member {span.holding.member} from {frame.clock(span.holding.start_ns)}" for span in spans[:8]]
         nobody = [f"nobody for {duration(end - start)} from {frame.clock(start)}" for start, end in _gaps(spans)[:4]]
         parts.append(f"partition {partition}: {', '.join([*states, *nobody]) or 'nobody'}")
     return "; ".join(parts)
 
 
-def _events_of_group(group: GroupOverTime, held: dict[int, list[_Span]]) -> list[EventText]:
+def _events_of_group(group: GroupOverTime, bars: dict[int, list[_Span]]) -> list[EventText]:
     """A group's generations, the partitions that nobody held, and the commits without an acknowledgement."""
     events: list[EventText] = [
         (at_ns, ORDINARY, f"generation {generation} has its first member") for at_ns, generation in group.generations
     ]
-    gaps = [(start, end, partition) for partition, spans in held.items() for start, end in _gaps(spans)]
-    for simultaneous in _together(sorted(gaps), lambda gap: (gap[0], "gap")):
+    gaps = [(start, end, partition) for partition, spans in bars.items() for start, end in _gaps(spans)]
+    for simultaneous in _bundles(sorted(gaps), lambda gap: (gap[0], "gap")):
         partitions = _tell_partitions(partition for _, _, partition in simultaneous)
         shortest = min(end - start for start, end, _ in simultaneous)
         at_least = "at least " if len({end for _, end, _ in simultaneous}) > 1 else ""
         events.append((simultaneous[0][0], NOTABLE, f"nobody holds {partitions} for {at_least}{duration(shortest)}"))
     unacknowledged = [commit for commit in group.commits if commit.outcome != "ok"]
-    for commits in _together(unacknowledged, lambda commit: (commit.at_ns, (commit.outcome, commit.error))):
+    for commits in _bundles(unacknowledged, lambda commit: (commit.at_ns, (commit.outcome, commit.error))):
         events.append((commits[0].at_ns, GRAVE, _tell_unacknowledged(commits)))
     return events
 
 
-def _together(events: Sequence[T], key: Callable[[T], tuple[int, object]]) -> list[list[T]]:
+def _bundles(events: Sequence[T], key: Callable[[T], tuple[int, object]]) -> list[list[T]]:
     """Bundles of events of one kind that begin within `_TOGETHER_NS`. `key` returns an event's time and its kind."""
     bundles: list[list[T]] = []
     latest: dict[object, list[T]] = {}

@@ -109,11 +109,11 @@ def _activities(
     if lane in series.transactions:
         offsets = sorted(timeline.offsets.get(lane, {}).items())[: detail.partitions]
         activities.append(draw_transactions(frame, series.transactions[lane], offsets, number=number, **limits))
-    loops = {loop_group_of(name) for name in series.lanes}
+    loop_groups = {loop_group_of(name) for name in series.lanes}
     lane_groups = [
         group
-        for (read, name), group in series.groups.items()
-        if (read == lane and name not in loops) or name == loop_group_of(lane)
+        for (read_lane, name), group in series.groups.items()
+        if (read_lane == lane and name not in loop_groups) or name == loop_group_of(lane)
     ]
     for index, group in enumerate(lane_groups[: detail.activity]):
         members = timeline.members.get(group.group, ())
@@ -163,9 +163,9 @@ def events_of(lane: str, timeline: Timeline, frame: Frame, partition: int | None
         events.append((change.ts_ns, ORDINARY, f"clients see {leader} of partition {number}"))
     for number, change in lane_entries(timeline.isrs):
         events.append((change.ts_ns, ORDINARY, f"clients see the ISR {change.value} of partition {number}"))
-    for number, won in lane_entries(timeline.elections):
-        led = f"partition {number} in leader epoch {won.leader_epoch} from offset {won.start_offset:,}"
-        events.append((won.ts_ns, ORDINARY, f"broker {won.broker} logs that it leads {led}"))
+    for number, election in lane_entries(timeline.elections):
+        led = f"partition {number} in leader epoch {election.leader_epoch} from offset {election.start_offset:,}"
+        events.append((election.ts_ns, ORDINARY, f"broker {election.broker} logs that it leads {led}"))
     for number, cut in lane_entries(timeline.truncations):
         truncated = f"truncates partition {number} to offset {cut.offset:,}"
         events.append((cut.ts_ns, ORDINARY, f"broker {cut.broker} {truncated}"))
@@ -194,12 +194,12 @@ def _record_rows(frame: Frame, series: LaneSeries) -> Iterator[Row]:
     rates = sorted(series.per_second(bucket) for bucket in series.buckets if bucket.ok)
     rates = rates or [1e9 / series.width_ns]  # for an empty chart, the rate of one record in a bucket
     # A lone burst exceeds the axis: an axis up to it would flatten all other rates.
-    draws, highest = shapes("timeline"), round_up(min(rates[-1], 4 * rates[len(rates) // 2]))
-    yield Row(90, draws.rates(frame, series, highest, list(_bursts(frame, series, highest))))
+    macros, highest = shapes("timeline"), round_up(min(rates[-1], 4 * rates[len(rates) // 2]))
+    yield Row(90, macros.rates(frame, series, highest, list(_bursts(frame, series, highest))))
     if others := max(bucket.fail + bucket.info for bucket in series.buckets):
-        yield Row(36, draws.others(frame, series, others))
+        yield Row(36, macros.others(frame, series, others))
     if any(bucket.max_ns is not None for bucket in series.buckets):
-        yield Row(86, draws.latencies(frame, series, *_latency_axis(series)))
+        yield Row(86, macros.latencies(frame, series, *_latency_axis(series)))
 
 
 def _bursts(frame: Frame, series: LaneSeries, highest: float) -> Iterator[tuple[float, float, str]]:

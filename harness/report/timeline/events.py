@@ -15,11 +15,11 @@ from kafka_chaos.harness.report.inputs.evidence import Evidence
 from kafka_chaos.harness.report.inputs.series import Phase
 from kafka_chaos.verification.inputs.documents.events import Place
 
-_Changed = contract.LeaderChanged | contract.LeaderElected | contract.IsrChanged | contract.LogTruncated
-_OfPartition = _Changed | contract.HighWatermark | contract.LastStableOffset
+_PartitionChange = contract.LeaderChanged | contract.LeaderElected | contract.IsrChanged | contract.LogTruncated
+_PartitionEvent = _PartitionChange | contract.HighWatermark | contract.LastStableOffset
 T = TypeVar("T")
 E = TypeVar("E")
-P = TypeVar("P", bound=_OfPartition)
+P = TypeVar("P", bound=_PartitionEvent)
 ByPartition = Mapping[str, Mapping[int, Sequence[T]]]
 """Entries in order of time, by lane and partition."""
 WHOLE_RUN = "run"  # the name of the phase that stands for a run whose events name no phase
@@ -73,7 +73,7 @@ class Offsets:
 
 @dataclass(frozen=True)
 class MemberChange:
-    """A change of a group's member: `change` is a verb, `member` its name without the group's."""
+    """A change of a group's member: `change` is a verb, `member` the member's name without the group's name."""
 
     ts_ns: int
     member: str
@@ -210,16 +210,16 @@ def _faults(events: Iterable[contract.Event]) -> tuple[FaultSpan, ...]:
 
 def election_states(elections: Sequence[LeaderElected]) -> list[Change]:
     """A change for each election of a partition, in order of time: the leader epoch and the leader."""
-    ordered = sorted(elections, key=lambda won: (won.ts_ns, won.leader_epoch))
+    ordered = sorted(elections, key=lambda election: (election.ts_ns, election.leader_epoch))
     # If no broker logged the epochs between two elections, the later one names the epoch of the earlier one.
     before_gap = {after: before for before, after in pairwise(ordered) if after.leader_epoch > before.leader_epoch + 1}
     return [
         Change(
-            won.ts_ns,
-            f"epoch {won.leader_epoch}"
-            + (f" (after {before_gap[won].leader_epoch})" if won in before_gap else "")
-            + f" · broker {won.broker}",
-            str(won.leader_epoch),
+            election.ts_ns,
+            f"epoch {election.leader_epoch}"
+            + (f" (after {before_gap[election].leader_epoch})" if election in before_gap else "")
+            + f" · broker {election.broker}",
+            str(election.leader_epoch),
         )
-        for won in ordered
+        for election in ordered
     ]

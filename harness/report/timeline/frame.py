@@ -139,19 +139,18 @@ def kind_class(kind: str) -> str:
 
 
 def style_sheet() -> Markup:
-    """The classes of all kinds, for light and dark pages."""
+    """The CSS classes of all fault kinds, for light and dark pages."""
     return Markup(shapes("timeline").style_sheet(_styles()))
 
 
 def patterns() -> Markup:
-    """The SVG patterns of all kinds, to be defined once in the page."""
+    """The SVG patterns of all fault kinds, to be defined once in the page."""
     return Markup(shapes("timeline").patterns(_styles()))
 
 
 @dataclass(frozen=True)
 class Activity:
-    """A picture with its heading, a sentence that sums it up, and its events, each as (time, words). `left_out`: how
-    many more events there were."""
+    """A picture with its heading, summary and events as (time, words). `left_out` counts the events without room."""
 
     heading: str
     summary: str

@@ -33,7 +33,7 @@ def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) 
 def leader_ends(admin: ClusterAdmin, lanes: Iterable[StoredLane]) -> dict[tuple[str, int], LeaderEnd]:
     """Each partition's leader, high watermark and replicas, by topic and partition. No fault may be in effect.
 
-    Raises `WaitTimeout` if a partition has no leader, or its high watermark does not become the end of its log.
+    Raises `WaitTimeout` if a partition has no leader, or its high watermark does not reach the end of its log.
     """
     ends = {}
     lanes = list(lanes)
@@ -65,7 +65,7 @@ def emit_broker_events(
         with path.open(encoding="utf-8", errors="replace") as lines:
             for event in read_broker_log(
                 lines,
-                broker=_node_id(path.stem),
+                node_id=_node_id(path.stem),
                 topics=topics,
                 monotonic_at_epoch_ns=monotonic_at_epoch_ns,
                 transactional_ids=transactional_ids,
@@ -143,5 +143,5 @@ def partitions_behind(admin: ClusterAdmin, partitions: Mapping[str, Sequence[int
             leaderless.pop(partition, None)
             (error, end), (_, watermark) = ends[partition], watermarks[partition]
             if error != NONE or watermark < end:
-                lagging[partition] = f"high watermark {watermark}, log end {end if error == NONE else 'not told'}"
+                lagging[partition] = f"high watermark {watermark}, log end {end if error == NONE else 'not reported'}"
     return [f"{topic}-{number}: {why}" for (topic, number), why in {**leaderless, **lagging}.items()]

@@ -22,11 +22,11 @@ def late_end_txns(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[Def
     """An event for each late EndTxn, from the trace and transactions/. `lanes`: the lane of each transactional id."""
     incarnations, end_txns = _incarnations(run_directory), _end_txns(run_directory)
     for transactional_id in sorted(end_txns.keys() & lanes.keys()):
-        for late, repetition, arrived_ns in _overtaken(end_txns[transactional_id]):
-            begun = sorted(incarnations.get(transactional_id, ()))
-            producer_ids = [producer_id for begun_ns, producer_id in begun if begun_ns <= late["ns"]]
-            # What a later incarnation sends is no repetition: its epoch fences the late request.
-            if not producer_ids or any(late["ns"] < ns <= repetition["ns"] for ns, _ in begun):
+        for late, repetition, arrived_ns in _overtaken_requests(end_txns[transactional_id]):
+            incarnation_starts = sorted(incarnations.get(transactional_id, ()))
+            producer_ids = [producer_id for begun_ns, producer_id in incarnation_starts if begun_ns <= late["ns"]]
+            # An EndTxn of a later incarnation is no repetition: its epoch fences the late request.
+            if not producer_ids or any(late["ns"] < ns <= repetition["ns"] for ns, _ in incarnation_starts):
                 continue
             yield DefectPrecondition(
                 defect="KAFKA-17754",
@@ -52,7 +52,7 @@ def _end_txns(run_directory: Path) -> Mapping[str, list[dict[str, Any]]]:
     return {name: sorted(lines, key=lambda line: int(line["ns"])) for name, lines in ends.items()}
 
 
-def _overtaken(sent: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any], int]]:
+def _overtaken_requests(sent: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any], int]]:
     """Each request that arrived after its repetition was sent, with the repetition and the time of the arrival."""
     # A producer ends no further transaction before it has an answer, so the next EndTxn is the repetition.
     for request, repetition in pairwise(sent):

@@ -3,11 +3,10 @@
 - `Monitor`: leaders, ISRs and the controller as clients see them, and the load's counts.
 - `HighWatermarkRecorder`: the high watermarks that brokers report, and the last stable offsets of transactional lanes.
   A thread per broker sends one request per interval, so that a frozen broker does not delay the reports of others.
-- `PauseWatch`: for how long the harness had work to do and no processor, since the machine had other work. For each
-  second that is the longest time for which one of its threads waited for a processor (`/proc/self/task/*/schedstat`,
-  Linux), or, if longer, the time by which the measuring thread woke up late. A client that recovers works in one
-  thread at a time, so its recovery was delayed in that second by no more than this. (The share of waiting in the time
-  of waiting and running would exaggerate: 0.25 s of waiting and 0.03 s of running would count as 0.9 s.)
+- `PauseWatch`: the pauses of the harness while the machine did other work. A second's pause is the longest wait of one
+  of the harness's threads for a processor (`/proc/self/task/*/schedstat`, Linux) or, if that is longer, the delay with
+  which the watch woke up. No client's recovery was delayed by more than this: a recovery runs in one thread at a time.
+  (A ratio, waiting / (waiting + running), would exaggerate: it is 0.9 for a wait of 0.25 s and a run of 0.03 s.)
 """
 
 import threading
@@ -71,8 +70,8 @@ class Monitor(Background):
         self._events = events
         self._counts = counts
         self._states: dict[tuple[str, int], PartitionState] = {}
-        self._controller: int | None = None
-        self._ask_controller = controller
+        self._last_controller: int | None = None
+        self._find_controller = controller
         # A thread of its own asks for the controller: in KRaft mode, a frozen controller delays the answer by seconds.
         looks = {"monitor": self._look, "monitor-controller": self._look_at_controller}
         super().__init__({name: partial(self._repeat, look) for name, look in looks.items()})
@@ -94,10 +93,10 @@ class Monitor(Background):
                 self._compare(lane, partition, state)
 
     def _look_at_controller(self) -> None:
-        controller = self._ask_controller()
-        if controller is not None and controller != self._controller:
-            self._events.emit(event_types.ControllerChanged(before=self._controller, controller=controller))
-            self._controller = controller
+        controller = self._find_controller()
+        if controller is not None and controller != self._last_controller:
+            self._events.emit(event_types.ControllerChanged(before=self._last_controller, controller=controller))
+            self._last_controller = controller
 
     def _compare(self, lane: str, partition: int, state: PartitionState) -> None:
         before = self._states.get((lane, partition), PartitionState(None, (), ()))
@@ -111,7 +110,7 @@ class Monitor(Background):
 
 
 class PauseWatch(Background):
-    """Emits for how long the harness had work to do and no processor, second by second."""
+    """Emits, second by second, how long the harness waited for a processor."""
 
     def __init__(self, events: EventBus) -> None:
         self._events = events
@@ -142,7 +141,7 @@ def seconds_waited() -> dict[str, float]:
 class HighWatermarkRecorder(Background):
     """Asks every broker for the high watermarks of the partitions of `lanes` that the broker leads.
 
-    Of transactional lanes, it asks for the last stable offsets, too. An unchanged answer is not reported again.
+    For transactional lanes, it asks for the last stable offsets, too. An unchanged answer is not reported again.
     `addresses`: the brokers' client addresses by id. `configs`: librdkafka's keys for TLS and SASL. `reports`: the
     number of `high_watermark` events so far.
     """

@@ -191,7 +191,7 @@ class PolledConsumer(Follower):
     def _handle_messages(self, messages: list[Any], within: tuple[int, int] | None) -> None:
         records = [message for message in messages if message.error() is None]
         if records:
-            columns: dict[str, Any] = self._codec.read(records)
+            columns: dict[str, Any] = self._codec.columns_of(records)
             self._rows.add_batch(self.name, **columns, within=within)
             self._note_read(columns["partition"], columns["offset"])
         for message in messages:

@@ -138,7 +138,7 @@ class Member:
         """Tell that these messages were processed, each at a time of its own; returns their identities."""
         first_ns = max(self._last_read_ns + 1, time.monotonic_ns())
         self._last_read_ns = first_ns + len(messages) - 1
-        columns = self._codec.read(messages)
+        columns = self._codec.columns_of(messages)
         self.tell("read", consumer=self.assignment.name, **columns, ns=first_ns)
         return list(zip(columns["producer_id"], columns["seq"], strict=True))
 

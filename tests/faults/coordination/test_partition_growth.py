@@ -86,7 +86,7 @@ def test_a_lane_has_all_its_partitions_for_the_model_and_the_verdict_and_its_top
     assert all(spec.grows for spec in specs.values())
     (phase,) = found.phases
     assert [lane.partitions for lane in phase.lanes] == [3, 1]
-    assert [lane.partitions for lane in phase.grown().grown().lanes] == [6, 3]
+    assert [lane.partitions for lane in phase.with_added_partitions().with_added_partitions().lanes] == [6, 3]
 
 
 def test_a_quorum_is_not_lost_by_it() -> None:

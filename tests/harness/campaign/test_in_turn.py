@@ -206,7 +206,7 @@ def test_an_experiment_that_the_machine_cannot_run_is_named_and_left_out_unless_
     arguments = ["--repeats", "1", "--out"]
     result = CliRunner().invoke(cli, ["nightly", *arguments, str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
-    assert "cannot.yaml is left out: phase main: slow-disk can't be done on this machine: no root" in result.output
+    assert "cannot.yaml is left out: phase main: slow-disk can't be injected on this machine: no root" in result.output
     assert "round 1: can, " in result.output
     assert "round 1: cannot, " not in result.output
     asked = CliRunner().invoke(cli, ["nightly", str(tmp_path), *arguments, str(tmp_path / "asked")])

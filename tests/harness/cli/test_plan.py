@@ -112,6 +112,6 @@ def test_what_this_machine_cannot_do_is_refused_before_anything_starts(
     loaded = load_experiment(experiment)
     require_available(loaded)
     monkeypatch.setattr(Kill, "unavailable", staticmethod(lambda: "no signals here: use a kernel"))
-    with pytest.raises(EnvironmentFailure, match="phase main: kill can't be done on this machine: no signals here"):
+    with pytest.raises(EnvironmentFailure, match="phase main: kill can't be injected on this machine: no signals here"):
         require_available(loaded)
     assert "no: no signals here" in " ".join(CliRunner().invoke(faults_command, []).output.split())

@@ -134,7 +134,7 @@ def test_what_has_more_weight_is_drawn_more_often() -> None:
         ("count: 3", "keys: {api: [Produce]}", "7: schedule.generate",
          "'api' is a key of none of kill, pause, partition"),
         ("[kill, pause, partition]", "[session-expiry]\n    clusters: [4.3.1/kraft]", "7: schedule.generate",
-         "can have none of session-expiry"),
+         "supports none of session-expiry"),
     ],
 )  # fmt: skip
 def test_a_refusal_names_the_line_and_what_was_expected(old: str, new: str, place: str, expected: str) -> None:

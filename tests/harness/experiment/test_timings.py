@@ -12,7 +12,7 @@ from kafka_chaos.harness.clients.kinds import KINDS
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.file import experiment_of, parse_experiment
 from kafka_chaos.harness.experiment.lives import LifeSpec
-from kafka_chaos.harness.experiment.timings import broker_times, patience_of, timings_document
+from kafka_chaos.harness.experiment.timings import broker_timeouts, patience_of, timings_document
 from kafka_chaos.reference_model.recovery import bounds_of
 
 
@@ -45,7 +45,7 @@ def test_the_harness_s_own_defaults_go_before_those_of_kafka() -> None:
     assert (found.lag_ms, found.request_ms, found.reconnect_ms) == (30_000, 30_000, 10_000)
     # A lock-step phase has to be faster than the most impatient leader.
     layout = ClusterLayout(configs_of={2: {"replica.lag.time.max.ms": 4_000}})
-    assert broker_times(layout, "replica.lag.time.max.ms") == [30_000, 4_000, 30_000]
+    assert broker_timeouts(layout, "replica.lag.time.max.ms") == [30_000, 4_000, 30_000]
     in_kraft = timings(cluster="metadata_mode: kraft")
     # The quorum misses its leader after 2 s, elects for 0.5 s, and may have to wait for 1 s before it tries again.
     assert (in_kraft.session_ms, in_kraft.election_ms) == (3_000, 3_500)

@@ -15,7 +15,7 @@ from test_stories import told_run
 
 from kafka_chaos.harness.report import write_report
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
-from kafka_chaos.harness.report.page import render
+from kafka_chaos.harness.report.report_page import render
 from kafka_chaos.harness.report.timeline.events import MemberChange, Offsets, timeline_of
 
 if TYPE_CHECKING:

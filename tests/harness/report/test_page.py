@@ -11,7 +11,7 @@ import report_runs as runs
 from kafka_chaos.harness.report import write_report
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.inputs.series import Bucket, ErrorCount, FindingRange, Gap, LaneSeries, Series
-from kafka_chaos.harness.report.page import LIMIT, render
+from kafka_chaos.harness.report.report_page import LIMIT, render
 from kafka_chaos.harness.report.timeline.events import timeline_of
 
 S = runs.SECOND

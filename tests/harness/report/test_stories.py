@@ -12,7 +12,7 @@ from test_trace import line
 
 from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE, TRACE_FILE
 from kafka_chaos.harness.report import write_report
-from kafka_chaos.harness.report.page import LIMIT
+from kafka_chaos.harness.report.report_page import LIMIT
 
 S = runs.SECOND
 PLACE = {"lane": "orders", "partition": 0, "offset": 41, "producer_id": 0}

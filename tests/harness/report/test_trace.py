@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EVENTS_FILE, TRACE_FILE
 from kafka_chaos.harness.cli.trace_command import trace_command
-from kafka_chaos.harness.report.inputs.trace import around_faults, read_trace
+from kafka_chaos.harness.report.inputs.trace import hit_requests, read_trace
 from kafka_chaos.harness.run.observing.late_requests import late_end_txns
 
 MS = 1_000_000
@@ -94,13 +94,13 @@ def test_the_table_says_what_became_of_each(run: Path, monkeypatch: pytest.Monke
 
 
 def test_a_report_shows_each_fault_once_with_what_was_around(run: Path) -> None:
-    found = around_faults(read_trace(run), 6)
+    found = hit_requests(read_trace(run), 6)
     assert [title for title, _ in found] == [
         "EndTxn of clients to broker-1, late-0, commit, request held 4 s",
         "Produce of clients to broker-1, orders-0, response cut off",
     ]
     assert [one.correlation_id for one in found[0][1]] == [2000, 3000, 4500, 6900]
-    assert len(around_faults(read_trace(run), 1)) == 1
+    assert len(hit_requests(read_trace(run), 1)) == 1
 
 
 def test_an_end_that_arrives_after_it_was_sent_again_is_the_precondition_of_a_defect(run: Path) -> None:

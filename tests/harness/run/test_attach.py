@@ -101,7 +101,7 @@ def attached_topic(cluster: Cluster, admin: ClusterAdmin) -> str:
         ("acks: all", "schedule:\n  - {fault: kill, target: controller, at: 1}\n",
          "broken only with --nodes and --allow-faults"),
         ("acks: all, leader: 1", "steps: {target: leader(orders), steps: [append]}\n",
-         "a lock-step phase need containers"),
+         "a lock-step phase need this project"),
         ("acks: all, leader: 1", "", "an attached cluster is not changed"),
         ("acks: all, topic_configs: {retention.ms: -1}", "", "an attached cluster is not changed"),
     ],
@@ -205,7 +205,7 @@ def read(
     found, unknown = attached_cluster.with_brokers_configuration(experiment, client_configs or {}, admin)
     assert list(unknown.configurations) == [f"of broker {broker}" for broker, configs in given.items() if not configs]
     ((phase, _, known),) = found.lanes
-    assert phase.outside(found.cluster.as_layout()) == known.faults
+    assert phase.uninjected_faults(found.cluster.as_layout()) == known.faults
     return known
 
 

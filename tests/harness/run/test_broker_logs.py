@@ -34,12 +34,12 @@ the largest offset in the log is 39 (UnifiedLog)
 def events_of(log: str, *, broker: int = 3, **given: Any) -> list[Event]:
     """The events of lane orders in a broker's log, but for the states of partitions."""
     given = {"topics": {"orders": "orders"}, "monotonic_at_epoch_ns": 0, **given}
-    found = read_broker_log(log.splitlines(), broker=broker, **given)
+    found = read_broker_log(log.splitlines(), node_id=broker, **given)
     return [event for event in found if not isinstance(event, PartitionChanged)]
 
 
 def states_of(log: str) -> list[tuple[int, int, tuple[int, ...] | None]]:
-    found = read_broker_log(log.splitlines(), broker=3, topics={"orders": "orders"}, monotonic_at_epoch_ns=0)
+    found = read_broker_log(log.splitlines(), node_id=3, topics={"orders": "orders"}, monotonic_at_epoch_ns=0)
     return [
         (event.partition, event.partition_epoch, event.isr) for event in found if isinstance(event, PartitionChanged)
     ]

@@ -36,7 +36,7 @@ def test_a_lost_answer_duplicates_where_nothing_forbids_it_and_nowhere_else(tmp_
     cut = [traced for traced in read_trace(result.path) if traced.fault is not None]
     assert {(traced.api, traced.node, traced.sender) for traced in cut} == {("Produce", "broker-1", "clients")}
     assert {topic for traced in cut for topic, _ in traced.partitions} == {"orders", "safe"}
-    assert all(traced.answered is not None for traced in cut)
+    assert all(traced.answered_at is not None for traced in cut)
     assert {traced.sender for traced in read_trace(result.path)} > {"broker-2", "broker-3"}
     assert "Requests that faults hit" in (result.path / "report.html").read_text(encoding="utf-8")
     assert left_of(result.path.name) == []

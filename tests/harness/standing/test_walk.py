@@ -76,7 +76,7 @@ def cluster(command: Command, request: pytest.FixtureRequest) -> Iterator[tuple[
     finally:
         assert f"removed {name} in " in command("cluster", "down", name)
         assert left_of(f"cluster-{name}") == []
-        assert "no cluster stands" in command("cluster", "status")
+        assert "no cluster is running" in command("cluster", "status")
 
 
 def state(command: Command) -> dict[str, dict[str, object]]:
@@ -103,7 +103,7 @@ def test_what_is_broken_by_hand_is_proven_and_healed(command: Command, cluster: 
     assert "pause-1 healed" in command("heal")
     assert set(state(command)["nodes"].values()) == {"running"}
     assert "nothing is broken" in command("heal")
-    assert "stands already" in command("cluster", "up", name, code=64)
+    assert "is running already" in command("cluster", "up", name, code=64)
 
 
 @pytest.mark.slow

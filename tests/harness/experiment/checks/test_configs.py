@@ -142,7 +142,7 @@ def test_leaders_that_move_back_do_so_after_each_fault() -> None:
     assert lane_of(cluster=rebalancing, more=schedule).faults == ("kill", "stop")
     experiment = parse_experiment(text("", rebalancing, schedule), "a.yaml")
     # The verdict needs an event for every fault that a lane declares.
-    assert experiment.phases[0].outside(experiment.cluster.as_layout()) == ("stop",)
+    assert experiment.phases[0].uninjected_faults(experiment.cluster.as_layout()) == ("stop",)
     ((_, _, again),) = parse_experiment(dump_experiment(experiment, {}), "b.yaml").lanes
     assert again.faults == ("kill", "stop")
 

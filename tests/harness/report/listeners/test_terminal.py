@@ -67,7 +67,7 @@ def test_the_live_view_has_each_state_of_a_fault_however_short_it_is() -> None:
         listener(event_types.FaultProven(fault_id="a/kill-1", evidence={}))
         listener(event_types.FaultHealed(fault_id="a/kill-1"))
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())  # type: ignore[attr-defined]
-    for state in ("comes", "took effect", "healed"):
+    for state in ("requested", "took effect", "healed"):
         assert f"{state:11} kill leader(a) = broker-1 (" in shown
 
 

@@ -64,7 +64,7 @@ def test_faults_are_shown_as_they_come_take_effect_and_heal() -> None:
     unproven = event_types.FaultNotProven(fault_id="main/pause-2", reason="nothing showed it")
     healed = event_types.FaultHealed(fault_id="main/pause-2")
     what = "pause leader(orders) = broker-2"
-    assert f"comes       {what} (for 0 s)" in drawn(comes)
+    assert f"requested   {what} (for 0 s)" in drawn(comes)
     assert f"took effect {what} (for 0 s)" in drawn(comes, proven)
     assert f"no proof    {what} (for 0 s)" in drawn(comes, unproven)
     assert f"healed      {what} (0 s ago)" in drawn(comes, proven, healed)

@@ -29,7 +29,7 @@ def test_a_record_has_the_key_that_is_written_down_and_a_tombstone_no_value(tmp_
         read = [message for _ in range(200) if (message := consumer.poll(20)) is not None]
         consumer.close()
     tables.close()
-    seqs, written = IdentityCodec("a").read(read)["seq"], rows_in(tmp_path / "produced")
+    seqs, written = IdentityCodec("a").columns_of(read)["seq"], rows_in(tmp_path / "produced")
     sent = {seq: (message.key().decode(), message.value() is None) for seq, message in zip(seqs, read, strict=True)}
     assert {row["seq"]: (row["key"], row["tombstone"] == 1) for row in written if row["outcome"] == "ok"} == sent
     assert (len(sent), 40 < sum(row["tombstone"] for row in written) < 60) == (200, True)

@@ -21,7 +21,7 @@ from kafka_chaos.harness.report import ledger, matrix
 from kafka_chaos.harness.report.inputs.cases import MOST_ROWS
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
 from kafka_chaos.harness.report.inputs.series import GRAIN_NS, FindingRange, LaneSeries, Series
-from kafka_chaos.harness.report.inputs.trace import around_faults, read_trace
+from kafka_chaos.harness.report.inputs.trace import hit_requests, read_trace
 from kafka_chaos.harness.report.pages import environment, join, label, lateness, shapes, static
 from kafka_chaos.harness.report.stories import stories_of
 from kafka_chaos.harness.report.svg import Scale, count_ticks, duration, run_time
@@ -72,7 +72,8 @@ def panels(series: Series, timeline: Timeline, *, lines: int, most: int) -> dict
         else:
             title = f"partition {partition}, by offset" if partition is not None else "partition not known, by offset"
         known_partition = partition if partition is not None else -1  # nothing happened in a partition -1
-        elections = sorted(timeline.elections.get(lane, {}).get(known_partition, ()), key=lambda won: won.leader_epoch)
+        elections = timeline.elections.get(lane, {}).get(known_partition, ())
+        elections = sorted(elections, key=lambda election: election.leader_epoch)
         truncations = timeline.truncations.get(lane, {}).get(known_partition, ())
         end = series.ends.get((lane, known_partition))
         largest = sorted(ranges, key=lambda finding: -finding.count)[:lines]
@@ -90,8 +91,8 @@ def panels(series: Series, timeline: Timeline, *, lines: int, most: int) -> dict
 
 
 def cause(finding: FindingRange, elections: Sequence[LeaderElected]) -> str:
-    """The recorded cause of a range's first case, after the election that let offsets be assigned again, if one did."""
-    # The leader whose epoch begins at or before the range; of several that begin at one offset, the first.
+    """The recorded cause of a range's first case, after the election, if any, that let offsets be assigned again."""
+    # The last election whose epoch begins at or before the range; of several epochs at one offset, the first.
     leader = max(
         (election for election in elections if election.leader_epoch > 0 and election.start_offset <= finding.first),
         key=lambda election: (election.start_offset, -election.leader_epoch),
@@ -117,7 +118,10 @@ def _draw(
     high = max([end or 0, *starts, *(finding.last for finding in ranges)]) + 1
     x = Scale(0, high, LEFT, RIGHT)
     by_anomaly = [(anomaly, [finding for finding in ranges if finding.anomaly == anomaly]) for anomaly in ALL_ANOMALIES]
-    epochs = [f"epoch {won.leader_epoch} of broker {won.broker} from {won.start_offset:,}" for won in elections[:10]]
+    epochs = [
+        f"epoch {election.leader_epoch} of broker {election.broker} from {election.start_offset:,}"
+        for election in elections[:10]
+    ]
     cuts = [f"broker {cut.broker} truncated to {cut.offset:,}" for cut in truncations[:10]]
     sentences = [finding.words for finding in ranges[:10]] + [join(texts) for texts in (epochs, cuts) if texts]
     drawn: str = shapes("offsets").offsets(
@@ -135,7 +139,7 @@ def _draw(
 
 
 def render(evidence: Evidence, timeline: Timeline, series: Series) -> str:
-    """The page with the first of `LEVELS`, from the most detail to none, that stays below `LIMIT`."""
+    """The page with as much detail as stays below `LIMIT`: `LEVELS` are tried from the most detail to none."""
     template = environment().get_template("report.html.j2")
     rows = sorted(matrix.rows(evidence), key=lambda row: _WORST_FIRST.index(row.verdict))
     cells = [(row.lane, cell) for row in rows for cell in row.cells]
@@ -150,7 +154,7 @@ def render(evidence: Evidence, timeline: Timeline, series: Series) -> str:
             **_context(evidence, timeline, series, detail),
             told={(lane, cell.anomaly) for lane, cell, _ in findings},
             findings_left_out=sum(bool(cell.count) for _, cell in cells) - len(findings),
-            requests=around_faults(requests, MOST_REQUESTS),
+            requests=hit_requests(requests, MOST_REQUESTS),
             findings=findings,
             duration=duration,
             most_rows=MOST_ROWS,
@@ -162,10 +166,10 @@ def render(evidence: Evidence, timeline: Timeline, series: Series) -> str:
 
 
 def _context(evidence: Evidence, timeline: Timeline, series: Series, detail: Detail) -> dict[str, Any]:
-    everything = matrix.rows(evidence)
+    all_rows = matrix.rows(evidence)
     # If not all lanes can be shown, those with a violation come first, and those that conform last.
-    kept = {row.lane for row in sorted(everything, key=lambda row: _WORST_FIRST.index(row.verdict))[: detail.rows]}
-    table = [row for row in everything if row.lane in kept]
+    kept = {row.lane for row in sorted(all_rows, key=lambda row: _WORST_FIRST.index(row.verdict))[: detail.rows]}
+    table = [row for row in all_rows if row.lane in kept]
     phases = [
         (phase, [row for row in table if timeline.phase_of(row.lane) is phase]) for phase in (*timeline.phases, None)
     ]
@@ -175,17 +179,17 @@ def _context(evidence: Evidence, timeline: Timeline, series: Series, detail: Det
         "script": Markup(static("report.js")),
         "evidence": evidence,
         "verdict": evidence.verdict,
-        "everything": everything,
+        "all_rows": all_rows,
         "timeline": timeline,
-        "confirmations": matrix.confirmations(everything),
-        "safe_lanes": matrix.safe_lanes(everything),
+        "confirmations": matrix.confirmations(all_rows),
+        "safe_lanes": matrix.safe_lanes(all_rows),
         "reasons": [(row.lane, reason) for row in table for reason in row.reasons][:60],
         "table": table,
         "phases": named_phases,
-        "anomalies": matrix.columns(everything),
+        "anomalies": matrix.columns(all_rows),
         "states": matrix.STATES,
-        "notable": matrix.notable_anomalies(everything),
-        "quiet_columns": matrix.quiet_columns(everything),
+        "notable": matrix.notable_anomalies(all_rows),
+        "quiet_columns": matrix.quiet_columns(all_rows),
         "clients": {name: lane["client"] for name, lane in evidence.lanes.items() if lane.get("client")},
         "summaries": {row.lane: _summary(row, evidence, series) for row in table},
         "placed": {row.lane: (name, row.verdict) for name, members in named_phases for row in members},
