@@ -36,7 +36,7 @@ def table(record: Sequence[LaneRun]) -> str:
     ]
     for row in sorted(together(record), key=lambda one: (one.cell.client, one.cell.settings)):
         shares = [row.shares[name] for name in COLUMNS]
-        found = [f"{share.hits} (≤ {share.most:,})" if share.hits else "0" for share in shares]
+        found = [f"{share.hits} (≤ {share.most_findings:,})" if share.hits else "0" for share in shares]
         gaps = "" if row.gaps is None else f"{row.gaps[0]:.1f} – {row.gaps[2]:.1f}"
         lane = row.settings_described.replace(" · 3 replicas", "")
         lines.append(f"| {row.cell.client} | {lane} | {len(row.runs)} | {' | '.join(found)} | {gaps} |")

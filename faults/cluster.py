@@ -11,7 +11,7 @@ from kafka_chaos.contract.command.errors import UsageFailure
 PartitionId = tuple[str, int]
 """A topic's name, and a partition's number."""
 
-CLIENT_PORT = 9094  # the port of every broker's listener for clients on this machine, which the engine publishes
+CLIENT_PORT = 9094  # published by the engine: the port of every broker's listener for clients on this machine
 NETWORK_PORT = 9095  # the port of every broker's listener for clients in containers of the cluster's network
 HARNESS_CLIENT_ID = "kafka-chaos"  # the `client.id` of the harness's own requests, by which it observes the cluster
 
@@ -116,13 +116,13 @@ class DiskControl(Protocol):
     """A broker's own disk, which holds its log directories. All actions are idempotent."""
 
     def freeze(self) -> None:
-        """Flush everything, and then let every write wait until `thaw`."""
+        """Flush everything, and then make every write wait until `thaw`."""
 
     def thaw(self) -> None:
         """Let writes continue."""
 
     def is_frozen(self) -> bool:
-        """Whether the kernel lets writes wait."""
+        """Whether the kernel makes writes wait."""
 
     def slow_down(self, pid: int, writes_per_second: int) -> None:
         """Limit the writes of the container with the process `pid`, and make each wait until it is on the disk."""
@@ -166,16 +166,16 @@ class DiskControl(Protocol):
 
 
 class LinkControl(Protocol):
-    """The link that every connection to a node passes, with its rules by their ids. All actions are idempotent."""
+    """The link that every connection to a node passes; each rule has an id. All actions are idempotent."""
 
     def apply(self, rule_id: str, **rule: Any) -> None:
-        """Add a rule: its `action`, and its conditions on frames (the fields of `faults/links/relay/rules.py`)."""
+        """Add a rule: its `action`, and its conditions on frames (fields of `Rule`, `faults/links/relay/rules.py`)."""
 
     def lift(self, rule_id: str, *, release: bool) -> None:
         """Remove a rule. With `release`, the frames that it holds continue; else their connections are closed."""
 
     def tally(self, rule_id: str) -> Mapping[str, Any] | None:
-        """How many frames met the rule's conditions (`named`), how many it has `taken`, and the first taken (`told`).
+        """How many frames met the rule's conditions (`matched`), how many it has `taken`, and what these were (`told`).
 
         None if there is no such rule.
         """
@@ -203,7 +203,7 @@ class ClusterControl(Protocol):
 
     @property
     def noted(self) -> MutableMapping[str, Any]:
-        """What each fault, by its `Fault.stable_name`, noted before it broke anything: its proof compares with that."""
+        """By `Fault.stable_name`, the state that a fault noted before it broke anything, which its proof needs."""
 
     @property
     def brokers(self) -> Mapping[int, NodeControl]:
@@ -255,14 +255,14 @@ class ClusterControl(Protocol):
     def leadership(self) -> Mapping[PartitionId, Leadership]:
         """For each partition, Kafka's own included, the newest leadership that any broker tells clients."""
 
-    def transfer(self, heirs: Mapping[PartitionId, int]) -> None:
-        """Make each partition prefer its heir, elect the preferred leaders, and wait a while for them to lead."""
+    def transfer(self, new_leaders: Mapping[PartitionId, int]) -> None:
+        """Make each new leader its partition's preferred one, elect it, and wait a while until all lead."""
 
     @property
     def topics(self) -> Collection[str]:
         """The names of the topics of all lanes under load."""
 
-    def moving(self) -> Collection[PartitionId] | None:
+    def moving_partitions(self) -> Collection[PartitionId] | None:
         """The partitions whose replicas are being moved to other brokers; None if no broker answers."""
 
     def move_replicas(self, replicas: Mapping[PartitionId, tuple[int, ...]]) -> None:
@@ -272,7 +272,7 @@ class ClusterControl(Protocol):
         """Wait until these partitions are no longer being moved; a move that does not end is cancelled."""
 
     def add_partitions(self, replicas: Mapping[PartitionId, tuple[int, ...]]) -> None:
-        """Ask for new partitions, numbered after those of their topics, with these replicas, preferred leader first."""
+        """Ask for new partitions with these replicas, preferred leader first. Their numbers follow those in use."""
 
     def registration(self, broker: int) -> Registration | None:
         """A broker's registration in ZooKeeper; None if it has none, or ZooKeeper does not answer."""

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol, get_type_hints
 from kafka_chaos.contract.command.errors import quoted
 from kafka_chaos.contract.command.refusals import expected_in_words
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.target import OF_CLIENTS, Target
+from kafka_chaos.faults.target import CLIENT_ROLES, Target
 
 Nodes = tuple[NodeControl, ...]
 
@@ -134,12 +134,12 @@ class Fault:
 
     @staticmethod
     def unavailable() -> str | None:
-        """Why this machine can't have faults of this kind, and what it would need; None if it can."""
+        """Why faults of this kind are impossible on this machine, and what they need; None if they are possible."""
         return None
 
     @classmethod
     def refusal(cls, cluster: PlannedCluster) -> str | None:
-        """Why this cluster can't have faults of this kind, and what to write instead; None if it can."""
+        """Why faults of this kind are impossible on this cluster, and what to write instead; None if possible."""
         if cls.since is None or cluster.at_least(cls.since[0]):
             return None
         return f"{cls.since[1]}: expected Kafka {cls.since[0]} or later"
@@ -147,12 +147,12 @@ class Fault:
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
         """The evidence of one node in words, for reports: the sentence `in_words`, or else its keys and values."""
-        return plain(evidence) if cls.in_words is None else cls.in_words.format_map(evidence)
+        return as_text(evidence) if cls.in_words is None else cls.in_words.format_map(evidence)
 
     def model_faults(self, brokers: int) -> tuple[str, ...]:
         """The faults that the reference model must expect in a cluster of this size: `counts_as` once per broker hit.
 
-        A fault of ZooKeeper, or of KRaft's controllers, may instead end the session of any broker.
+        A fault that hits ZooKeeper, or KRaft's controllers, may instead end the session of any broker.
         """
         if self.counts_as is None:
             return ()
@@ -195,7 +195,7 @@ class Fault:
 
     @property
     def stable_name(self) -> str:
-        """A short name of this fault, made of all its values, so that it is the same after a crash of the injector."""
+        """A short name, computed from all values of this fault: it is the same after a crash of the injector."""
         return f"{self.kind}-{zlib.crc32(repr(self).encode()):08x}"
 
 
@@ -210,7 +210,7 @@ def at_once(nodes: Nodes, action: Callable[[NodeControl], object]) -> None:
 
 
 def all_took_effect(proofs: Mapping[str, Proof]) -> Proof:
-    """The proof of a fault out of one proof per node: the fault took effect if it did so on every node."""
+    """The proof of a fault, from one proof for each node: the fault took effect if it did so on every node."""
     missing = {name: proof.reason for name, proof in proofs.items() if not proof.took_effect}
     evidence = {name: dict(proof.evidence) for name, proof in proofs.items()}
     reason = "; ".join(f"{name}: {why}" for name, why in missing.items())
@@ -221,7 +221,7 @@ def all_took_effect(proofs: Mapping[str, Proof]) -> Proof:
 
 def fits(kind: type[Fault], target: Target) -> bool:
     """Whether a kind may have this target: kinds that hit clients need clients, all others need servers."""
-    return kind.hits_clients == (target.role in OF_CLIENTS)
+    return kind.hits_clients == (target.role in CLIENT_ROLES)
 
 
 def can_go_together(kind: type[Fault], other: type[Fault]) -> bool:
@@ -277,10 +277,10 @@ def build(kind: type[Fault], *, target: Target, at: float, duration: float, keys
     return kind(target=target, at=at, duration=duration, **values)
 
 
-def plain(value: object) -> str:
+def as_text(value: object) -> str:
     """A value of a proof's evidence as text: keys and values, without brackets."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {plain(item)}" for key, item in value.items())
+        return ", ".join(f"{key} {as_text(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(plain(item) for item in value)
+        return ", ".join(as_text(item) for item in value)
     return str(value)

@@ -22,7 +22,7 @@ STDIN, STDOUT = 0, 1
 
 
 class Helper:
-    """The harness's side: runs `module` as a process, with `start` (as JSON) as argument. Error messages call the
+    """The harness's side: runs `module` as a process. Its argument is `start`, as JSON. Error messages call the
     process `name`."""
 
     def __init__(self, module: str, name: str, start: Mapping[str, Any]) -> None:
@@ -33,8 +33,8 @@ class Helper:
         command, pipe = command_of(module, json.dumps(dict(start))), subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, encoding="utf-8", start_new_session=True)
 
-    def ask(self, do: str, *, within: float | None = None, **values: Any) -> Any:
-        """Send the command `do` with these values, and return the answer; raises `ClusterFailure` if it failed.
+    def ask(self, command: str, *, within: float | None = None, **values: Any) -> Any:
+        """Send a command with these values, and return the answer; raises `ClusterFailure` if it failed.
 
         `within`: the time-out for the answer in seconds; None: no time-out.
         """
@@ -44,14 +44,14 @@ class Helper:
         with self._lock:
             self._last_number += 1
             try:
-                stdin.write(json.dumps({"number": self._last_number, "do": do, **values}) + "\n")
+                stdin.write(json.dumps({"number": self._last_number, "do": command, **values}) + "\n")
                 stdin.flush()
                 answer: dict[str, Any] = {"number": 0}
-                # The answer to an earlier command that timed out may still come, in one piece with this answer.
+                # The answer to an earlier command that timed out may still come, together with this answer.
                 while answer["number"] != self._last_number:
                     while b"\n" not in self._received:
                         if within is not None and not select.select([stdout], [], [], within)[0]:
-                            late = f"the process of the {self._name} did not answer {do} within {within:.0f} s"
+                            late = f"the process of the {self._name} did not answer {command} within {within:.0f} s"
                             raise ClusterFailure(late)
                         if not (piece := os.read(stdout.fileno(), 1 << 16)):
                             raise ClusterFailure(f"the process of the {self._name} ended with {self._process.wait()}")

@@ -12,7 +12,7 @@ faults that overlap on a node:
 If no node has the target's role when a fault is due, as during an election, the fault waits for one. It also waits for
 whatever else it needs (`can_begin`).
 
-The injector itself emits no events. It tells an observer each step, and the run makes events of that.
+The injector itself emits no events. It reports each step to an observer, and the run's observer emits the events.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Observer(Protocol):
     def requested(self, fault_id: str, fault: Fault, resolved: tuple[str, ...], *, late: float | None) -> None:
         """The fault is about to be injected into these nodes, `late` seconds after its time in the schedule.
 
-        `late` is None if the fault has no time, because it belongs to a phase in steps.
+        `late` is None if the fault has no time, because it belongs to a lock-step phase.
         """
 
     def proven(self, fault_id: str, evidence: Mapping[str, Any], *, applied_ns: int) -> None:
@@ -113,7 +113,7 @@ class Injector:
         self._seed = seed
         self._count = 0
         self._occurrences: list[Occurrence] = []
-        self._changing: defaultdict[tuple[str, bool], threading.RLock] = defaultdict(threading.RLock)
+        self._node_locks: defaultdict[tuple[str, bool], threading.RLock] = defaultdict(threading.RLock)
         """For each node and `Fault.ends_with_process`: the lock that faults with this value hold to change the node."""
         self._lock = threading.Lock()
 
@@ -147,7 +147,7 @@ class Injector:
         self._observer.healed(occurrence.fault_id)
 
     def heal_all(self) -> None:
-        """Heal all faults, the latest first. The first error is raised after every one was tried."""
+        """Heal all faults, the latest first. Once each was tried, the first error is raised."""
         errors: list[Exception] = []
         for occurrence in reversed(self._occurrences):
             try:
@@ -267,7 +267,7 @@ class Injector:
                             other.injected_at, other.applied_ns = time.monotonic(), time.monotonic_ns()
 
     def _await_proof(self, occurrence: Occurrence, stopped: threading.Event) -> Proof:
-        """The first proof by which the fault took effect; without any within `proof_timeout`, the last one."""
+        """The first proof that the fault took effect; if `proof_timeout` ends before, the last attempt's result."""
         timeout = occurrence.fault.proof_timeout
         deadline = time.monotonic() + timeout
         while True:
@@ -296,7 +296,7 @@ class Injector:
         with ExitStack() as held:
             for name in sorted({node.name for node in nodes}):
                 with self._lock:
-                    changing = self._changing[name, fault.ends_with_process]
+                    changing = self._node_locks[name, fault.ends_with_process]
                 held.enter_context(changing)
             yield
 

@@ -14,17 +14,17 @@ def engine_elsewhere() -> str | None:
     return None if engine.startswith(_LOCAL) else engine
 
 
-def why_not_here(obstacle: str, *, capabilities: str) -> str | None:
-    """Why this machine can't have a fault that bypasses the Docker engine, and what that needs; None if it can.
+def why_not_here(mechanism: str, *, capabilities: str) -> str | None:
+    """Why faults that bypass the Docker engine are impossible on this machine, and what they need; None if possible.
 
-    `obstacle` begins the message, such as `disks are loop mounts`; a container would need the `capabilities`.
+    `mechanism` begins the message, such as `disks are loop mounts`. A container also needs the `capabilities`.
     """
     if not sys.platform.startswith("linux"):
-        return f"{obstacle}: it needs Linux, with the Docker engine on this machine"
+        return f"{mechanism}: this needs Linux, with the Docker engine on this machine"
     if (engine := engine_elsewhere()) is not None:
-        return f"{obstacle} of this machine, but DOCKER_HOST={engine} names another machine: unset it"
+        return f"{mechanism} of this machine, but DOCKER_HOST={engine} names another machine: unset DOCKER_HOST"
     if not may_administer():
-        return f"{obstacle}: it needs root (in a container, with {capabilities})"
+        return f"{mechanism}: this needs root (in a container, with {capabilities})"
     return None
 
 

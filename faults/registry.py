@@ -1,6 +1,6 @@
-"""Fault kinds by name: this project's, and those of other packages, by the entry point group `kafka_chaos.faults`.
+"""Finds fault kinds by name: this project's own, and other packages' by the entry point group `kafka_chaos.faults`.
 
-A package adds a kind by an entry point. Its name is the kind's name, and its value is the class:
+A package adds a kind by an entry point, whose name is the kind's name, and whose value is the class:
 
     [project.entry-points."kafka_chaos.faults"]
     slow = "my_package.slow:Slow"
@@ -19,19 +19,19 @@ from typing import Any
 
 from kafka_chaos import faults
 from kafka_chaos.contract.command.errors import EnvironmentFailure
-from kafka_chaos.faults.fault import Appearance, Fault, plain
+from kafka_chaos.faults.fault import Appearance, Fault, as_text
 
 GROUP = "kafka_chaos.faults"
 _DEPTH = GROUP.count(".") + 2
 """The number of dots in the name of a module with kinds, such as `kafka_chaos.faults.network.partition`."""
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _REQUIRED = ("kind", "appearance")  # the class variables that every kind must set
-_TCP_HIDES = "TCP hides it from Kafka; `delay` lets requests or responses arrive later, `packet-loss` loses packets"
+_HIDDEN_BY_TCP = "TCP hides it from Kafka; `delay` lets requests or responses arrive later, `packet-loss` loses packets"
 FORMER_KINDS = {
     "packet-delay": "`delay` lets requests or responses arrive later",
     "packet-rate": "`rate` limits how many kbit of requests or responses arrive in a second",
-    "packet-reorder": _TCP_HIDES,
-    "packet-duplicate": _TCP_HIDES,
+    "packet-reorder": _HIDDEN_BY_TCP,
+    "packet-duplicate": _HIDDEN_BY_TCP,
 }
 """Former kinds, and what to write instead."""
 
@@ -68,7 +68,7 @@ def fault_kind(name: str) -> type[Fault]:
     """The class of an installed fault kind; raises `ValueError` for any other name, with similar names."""
     kinds = fault_kinds()
     if name in FORMER_KINDS and name not in kinds:
-        raise ValueError(f"{name!r} is a fault kind no more: {FORMER_KINDS[name]}")
+        raise ValueError(f"{name!r} is no longer a fault kind: {FORMER_KINDS[name]}")
     if name not in kinds:
         near = ", ".join(get_close_matches(name, kinds))
         expected = f"{near}, or another" if near else "one"
@@ -90,7 +90,7 @@ def describe_evidence(kind: str, evidence: Mapping[str, Any]) -> str:
     by_name = {name: _described(kind, value) for name, value in evidence.items() if isinstance(value, Mapping)}
     if len(evidence) == 1 and by_name:
         return next(iter(by_name.values()))
-    texts = {name: f"{name} {plain(value)}" for name, value in evidence.items()}
+    texts = {name: f"{name} {as_text(value)}" for name, value in evidence.items()}
     return "; ".join(f"{name}: {by_name[name]}" if by_name.get(name) else text for name, text in texts.items())
 
 
@@ -98,7 +98,7 @@ def _described(kind: str, evidence: Mapping[str, Any]) -> str:
     try:
         return str(fault_kinds()[kind].describe_evidence(evidence))
     except Exception:  # noqa: BLE001 - another package's code, and evidence that was written by any version of it
-        return plain(evidence)
+        return as_text(evidence)
 
 
 def _load(entry: EntryPoint) -> type[Fault]:
@@ -114,7 +114,7 @@ def _load(entry: EntryPoint) -> type[Fault]:
     if kind.kind != entry.name or not _NAME.fullmatch(entry.name):
         raise FaultKindError(
             f"fault kind {entry.name} of {_origin(entry)} calls itself {kind.kind!r}: expected the entry point's name, "
-            "of small letters, digits and hyphens"
+            "in lower-case letters, digits and hyphens"
         )
     return kind
 

@@ -1,12 +1,12 @@
 """The targets of faults. A target is a role, such as `leader(lane)`; the injection finds out which nodes have it.
 
-`leader(lane)` leads partition 0, `leader(lane/3)` partition 3. `group-coordinator(lane)` coordinates the lane's
-consumer group, share group, or group of loops (which consume, transform and produce). `transaction-coordinator(lane)`
-coordinates the lane's first transactional id, and `share-coordinator(lane)` keeps the state of its share group. `all`,
-`minority`, `majority` and `random` mean brokers. `controllers`, `controllers:…` and `controller:1` mean KRaft's
-dedicated controllers; `controller` is the active controller, broker or not. `member(lane)` is one member of the lane's
-group, loop or share group, and `members(lane)` are all of them. `producer(lane)` and `consumer(lane)` with their
-plurals mean the lane's clients if these run as processes of their own.
+`leader(lane)` leads partition 0, `leader(lane/3)` partition 3; `follower(…)` is one of its followers.
+`group-coordinator(lane)` coordinates the lane's consumer group, share group, or group of loops (which consume,
+transform and produce). `transaction-coordinator(lane)` coordinates the lane's first transactional id, and
+`share-coordinator(lane)` keeps the state of its share group. `all`, `minority`, `majority` and `random` mean brokers.
+`controllers`, `controllers:…` and `controller:1` mean KRaft's dedicated controllers; `controller` is the active one,
+broker or not. `member(lane)` is a member of the lane's group, loop or share group, `members(lane)` all of them.
+`producer(lane)`, `consumer(lane)` and their plurals mean the lane's clients if these run as processes of their own.
 """
 
 import random as random_numbers
@@ -22,8 +22,8 @@ T = TypeVar("T")
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = "group-coordinator", "transaction-coordinator"
 SHARE_COORDINATOR = "share-coordinator"
 MEMBER, PRODUCER, CONSUMER = "member", "producer", "consumer"
-OF_CLIENTS = tuple(f"{role}{plural}" for role in (MEMBER, PRODUCER, CONSUMER) for plural in ("", "s"))
-"""Roles of clients; all others are roles of servers."""
+CLIENT_ROLES = tuple(f"{role}{plural}" for role in (MEMBER, PRODUCER, CONSUMER) for plural in ("", "s"))
+"""The roles that clients have; servers have all others."""
 _SYNTAX = re.compile(
     r"(?P<lane_role>leader|follower)\((?P<lane>[^()/]+)(?:/(?P<partition>\d+))?\)"
     r"|(?P<coordinator>(?:group|transaction|share)-coordinator)\((?P<coordinated_lane>[^()/]+)\)"
@@ -63,7 +63,7 @@ class Target:
     numbers: tuple[int, ...] = ()
     """The numbers of the servers that the target names; empty if it names servers by their role alone."""
     part: str | None = None
-    """`minority` or `majority` of the dedicated controllers; None: all of them, or those with the numbers."""
+    """`minority` or `majority` of the dedicated controllers; None: all of them, or those that `numbers` names."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -138,7 +138,7 @@ class Target:
                 SHARE_COORDINATOR: cluster.share_coordinator,
             }
             return (cluster.brokers[self._required(coordinators[self.role](self.lane))],)
-        if self.role in OF_CLIENTS:
+        if self.role in CLIENT_ROLES:
             assert self.lane is not None
             role = self.role.removesuffix("s")
             clients = list(cluster.clients(self.lane, role))
@@ -152,7 +152,7 @@ class Target:
 
     def brokers_hit(self, brokers: int) -> int:
         """How many brokers of a cluster have this role at once; `controller` counts as one of the brokers."""
-        if self.role in ("zookeeper", "controllers", *OF_CLIENTS):
+        if self.role in ("zookeeper", "controllers", *CLIENT_ROLES):
             return 0
         if self.role == "brokers":
             return len(self.numbers)

@@ -14,11 +14,11 @@ from typing import Any
 
 from kafka_chaos.conformance.controllers.requests import errors_of
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.wire.messages import FROM_CONTROLLERS
+from kafka_chaos.contract.wire.messages import CONTROLLER_APIS
 from kafka_chaos.faults.links.relay.frames import API_NAMES
 from kafka_chaos.harness.cluster.cluster import Cluster
 
-_APIS = frozenset(API_NAMES[key] for key in FROM_CONTROLLERS)
+_APIS = frozenset(API_NAMES[key] for key in CONTROLLER_APIS)
 _PATIENCE = 20.0  # seconds to wait for an exchange, or for the answers to all requests
 
 

@@ -15,7 +15,7 @@ from kafka_chaos.conformance.migration import Migration
 from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER, release
-from kafka_chaos.faults.network.packet_filter import Rules
+from kafka_chaos.faults.network.packet_filter import RuleSet
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient, ask_each
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
@@ -191,13 +191,13 @@ class ClusterLease:
             seen=lambda: f"ZooKeeper: {self.metadata.controller()}, brokers: {controllers_named()}",
         )
 
-    def isolation(self, broker: int) -> Rules:
+    def isolation(self, broker: int) -> RuleSet:
         """Packet filter rules that drop all traffic between a broker and the other nodes; clients still reach it."""
         others = [node.address for node in self.cluster.nodes if node is not self.cluster.brokers[broker]]
         # The other node is the source of incoming packets, and the destination of outgoing ones.
         options = {"INPUT": "-s", "OUTPUT": "-d"}
         rules = {hook: [(option, other, "-j", "DROP") for other in others] for hook, option in options.items()}
-        return Rules("isolation", rules)
+        return RuleSet("isolation", rules)
 
     def clean_up(self) -> None:
         """Thaw, start and reconnect all nodes, so that the cluster is clean; raises `KafkaChaosError` if that fails."""

@@ -5,9 +5,9 @@ Source: https://kafka.apache.org/protocol.html#protocol_error_codes (the column 
 
 from kafka_chaos.contract.wire.kafka_python import kafka_errors
 
-_RENAMED = {"NOT_LEADER_FOR_PARTITION": "NOT_LEADER_OR_FOLLOWER"}
+_CURRENT_NAMES = {"NOT_LEADER_FOR_PARTITION": "NOT_LEADER_OR_FOLLOWER"}  # by the names that kafka-python uses
 RETRIABLE_ERRORS: dict[str, int] = {
-    _RENAMED.get(error.message, error.message): code
+    _CURRENT_NAMES.get(error.message, error.message): code
     for code, error in kafka_errors.items()
     if code is not None and code > 0 and error.retriable
 }

@@ -1,6 +1,6 @@
 """The parts of kafka-python that this project uses, imported without a deprecation warning.
 
-On import, kafka-python reads its message definitions by a function that Python 3.11 deprecates. Only this import is
+On import, kafka-python reads its message definitions with a function that Python 3.11 deprecates. Only this import is
 silenced: the warning filters of the program that imports this module stay as they are.
 """
 

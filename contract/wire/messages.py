@@ -1,9 +1,9 @@
-"""Messages that kafka-python lacks: controllers' messages to brokers, AlterPartition, and share groups' (KIP-932).
+"""Messages that kafka-python lacks: from controllers to brokers, AlterPartition, and those of share groups (KIP-932).
 
-`definitions/` has them in the form of Kafka's own message definitions (`clients/src/main/resources/common/message` of
-Kafka 3.9, for share groups of 4.4), with all their versions so far. ZooKeeper's version of a partition's state is
-`zk_version` in UpdateMetadata and `partition_epoch` in LeaderAndIsr. Importing this module also lets kafka-python
-decode the responses.
+`definitions/` has them in the form of Kafka's own message definitions, with all versions of each message. They are
+those of Kafka 3.9 (`clients/src/main/resources/common/message`); the messages of share groups are those of 4.4.
+ZooKeeper's version of a partition's state is `zk_version` in UpdateMetadata and `partition_epoch` in LeaderAndIsr.
+Importing this module also lets kafka-python decode the responses.
 """
 
 import warnings
@@ -12,10 +12,10 @@ from typing import Any, Final
 from kafka_chaos.contract.wire.kafka_python import ApiMessage, RequestHeader, ResponseHeader
 
 with warnings.catch_warnings():
-    # As in kafka_python.py: definitions are read by a function that Python 3.11 deprecates.
+    # As in kafka_python.py: definitions are read with a function that Python 3.11 deprecates.
     warnings.simplefilter("ignore", DeprecationWarning)
 
-    def _defined(name: str) -> Any:
+    def _message_class(name: str) -> Any:
         """The class of a message, made from its definition as kafka-python makes its own."""
         metaclass: Any = type(ApiMessage)
         is_request = name.endswith("Request")
@@ -24,23 +24,23 @@ with warnings.catch_warnings():
         own = {"is_request": classmethod(lambda _: is_request), "header_class": header_class}
         return metaclass(name, (ApiMessage,), {"__module__": __name__, **own}, load_json=f"{__package__}.definitions")
 
-    LeaderAndIsrRequest: Final = _defined("LeaderAndIsrRequest")
-    LeaderAndIsrResponse: Final = _defined("LeaderAndIsrResponse")
-    StopReplicaRequest: Final = _defined("StopReplicaRequest")
-    StopReplicaResponse: Final = _defined("StopReplicaResponse")
-    UpdateMetadataRequest: Final = _defined("UpdateMetadataRequest")
-    UpdateMetadataResponse: Final = _defined("UpdateMetadataResponse")
-    AlterPartitionRequest: Final = _defined("AlterPartitionRequest")
-    ShareGroupHeartbeatRequest: Final = _defined("ShareGroupHeartbeatRequest")
-    ShareGroupHeartbeatResponse: Final = _defined("ShareGroupHeartbeatResponse")
-    ShareFetchRequest: Final = _defined("ShareFetchRequest")
-    ShareFetchResponse: Final = _defined("ShareFetchResponse")
-    ShareAcknowledgeRequest: Final = _defined("ShareAcknowledgeRequest")
-    ShareAcknowledgeResponse: Final = _defined("ShareAcknowledgeResponse")
-    DescribeShareGroupOffsetsRequest: Final = _defined("DescribeShareGroupOffsetsRequest")
-    DescribeShareGroupOffsetsResponse: Final = _defined("DescribeShareGroupOffsetsResponse")
+    LeaderAndIsrRequest: Final = _message_class("LeaderAndIsrRequest")
+    LeaderAndIsrResponse: Final = _message_class("LeaderAndIsrResponse")
+    StopReplicaRequest: Final = _message_class("StopReplicaRequest")
+    StopReplicaResponse: Final = _message_class("StopReplicaResponse")
+    UpdateMetadataRequest: Final = _message_class("UpdateMetadataRequest")
+    UpdateMetadataResponse: Final = _message_class("UpdateMetadataResponse")
+    AlterPartitionRequest: Final = _message_class("AlterPartitionRequest")
+    ShareGroupHeartbeatRequest: Final = _message_class("ShareGroupHeartbeatRequest")
+    ShareGroupHeartbeatResponse: Final = _message_class("ShareGroupHeartbeatResponse")
+    ShareFetchRequest: Final = _message_class("ShareFetchRequest")
+    ShareFetchResponse: Final = _message_class("ShareFetchResponse")
+    ShareAcknowledgeRequest: Final = _message_class("ShareAcknowledgeRequest")
+    ShareAcknowledgeResponse: Final = _message_class("ShareAcknowledgeResponse")
+    DescribeShareGroupOffsetsRequest: Final = _message_class("DescribeShareGroupOffsetsRequest")
+    DescribeShareGroupOffsetsResponse: Final = _message_class("DescribeShareGroupOffsetsResponse")
 
-FROM_CONTROLLERS = frozenset([LeaderAndIsrRequest.API_KEY, StopReplicaRequest.API_KEY, UpdateMetadataRequest.API_KEY])
+CONTROLLER_APIS = frozenset([LeaderAndIsrRequest.API_KEY, StopReplicaRequest.API_KEY, UpdateMetadataRequest.API_KEY])
 """The API keys of the requests that controllers send to brokers in ZooKeeper mode."""
 
 UNKNOWN_BROKER_EPOCH = -1  # a broker epoch that a broker doesn't compare with its own (KIP-380)

@@ -13,8 +13,8 @@ from kafka_chaos.faults.cluster import CLIENT_PORT, NETWORK_PORT, ClusterControl
 from kafka_chaos.faults.fault import DOWN, FROZEN, Appearance, Fault, Pattern, Proof
 from kafka_chaos.faults.machine import engine_elsewhere
 
-# The arguments with which `ss` lists the connections of clients.
-_CONNECTIONS = ("-tnH", "state", "established", f"( sport = :{CLIENT_PORT} or sport = :{NETWORK_PORT} )")
+# With these arguments, `ss` lists the connections of clients.
+_SS_ARGUMENTS = ("-tnH", "state", "established", f"( sport = :{CLIENT_PORT} or sport = :{NETWORK_PORT} )")
 _KERNEL_OPTION = "CONFIG_INET_DIAG_DESTROY"  # without it, `ss -K` resets no connection
 _KERNEL_CONFIG = Path("/proc/config.gz")
 
@@ -51,7 +51,7 @@ class ClientKill(Fault):
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """Which process ended, and by which signal."""
-        return f"process {evidence['Pid']} gone by {signal.Signals(-int(evidence['ExitCode'])).name}"
+        return f"process {evidence['Pid']} ended by {signal.Signals(-int(evidence['ExitCode'])).name}"
 
 
 # A group's key `freezes` only keeps a member from polling. Here its whole process stands still: it sends no heartbeats
@@ -59,7 +59,7 @@ class ClientKill(Fault):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientPause(Fault):
     """Freeze the processes of clients (SIGSTOP), and thaw them at the fault's end. Its proof: the kernel reports each
-    of them as stopped."""
+    process as stopped."""
 
     kind: ClassVar[str] = "client-pause"
     in_words: ClassVar[str] = "process {Pid}: {State}"
@@ -106,14 +106,14 @@ class ConnectionReset(Fault):
         with gzip.open(_KERNEL_CONFIG, "rt", encoding="utf-8", errors="replace") as lines:
             if any(line.startswith(f"{_KERNEL_OPTION}=") for line in lines):
                 return None
-        return f"the kernel resets no connections of others: it would have to be built with {_KERNEL_OPTION}"
+        return f"the kernel can't reset connections of other processes: expected a kernel with {_KERNEL_OPTION}"
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
         state, noted = node.state(), self._noted(cluster)
         if node.name in noted or not state["Running"] or state["Paused"]:
             return
-        # One script lists and resets them (`-K`): two would leave more time for new connections in between.
-        arguments = shlex.join(_CONNECTIONS)
+        # One script lists and resets the connections (`-K`). Between two scripts, more new connections could begin.
+        arguments = shlex.join(_SS_ARGUMENTS)
         script = f"ss {arguments} && ss -K {arguments} >/dev/null"
         noted[node.name] = _peers(inside_of(node).must_execute("sh", "-c", script))
 
@@ -125,9 +125,9 @@ class ConnectionReset(Fault):
             return Proof(False, {"connections": 0}, "no client was connected")
         state = node.state()
         is_up = state["Running"] and not state["Paused"]
-        left = before & _peers(inside_of(node).must_execute("ss", *_CONNECTIONS)) if is_up else frozenset()
+        left = before & _peers(inside_of(node).must_execute("ss", *_SS_ARGUMENTS)) if is_up else frozenset()
         evidence = {"connections": len(before - left)}
-        return Proof(not left, evidence, f"{len(left)} of {len(before)} connections go on" if left else "")
+        return Proof(not left, evidence, f"{len(left)} of {len(before)} connections are still open" if left else "")
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:

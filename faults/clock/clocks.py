@@ -12,7 +12,7 @@ from kafka_chaos.faults.cluster import ClockControl, ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Fault, Pattern, Proof
 from kafka_chaos.faults.machine import why_not_here
 
-MOST_SECONDS = 1800
+OFFSET_LIMIT_SECONDS = 1800
 """Half of what brokers of Kafka 4 tolerate: they refuse records from more than an hour ahead of their own clock."""
 _LEAST_PROVEN = 0.05  # seconds: a smaller move of a clock proves nothing
 
@@ -24,7 +24,7 @@ class MovedClock(Fault):
     # `counts_as` stays None: neither leadership nor acknowledgements depend on wall clocks. A leader whose clock jumps
     # may take a follower for slow, but the model lets that happen without any fault.
     needs_clock: ClassVar[bool] = True
-    # True although a moved clock outlives its process: so this fault need not wait for those that end or start it.
+    # True although a moved clock outlives its process: so this fault need not wait for faults that end the process.
     ends_with_process: ClassVar[bool] = True
 
     @staticmethod
@@ -33,8 +33,8 @@ class MovedClock(Fault):
         return why_not_here("clocks are in the containers' processes", capabilities="CAP_SYS_ADMIN and CAP_NET_ADMIN")
 
     @property
-    def furthest(self) -> float:
-        """The greatest number of seconds that the clock is ahead or behind; each kind overrides this."""
+    def max_offset_seconds(self) -> float:
+        """The most seconds that the clock will be ahead or behind; each kind overrides this."""
         raise NotImplementedError
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
@@ -64,8 +64,8 @@ class MovedClock(Fault):
         evidence = {"ahead": round(ahead, 3)}
         if abs(own_shift) < _LEAST_PROVEN:
             return Proof(took_effect=False, evidence=evidence, reason="its clock has hardly moved yet")
-        # The process follows a drift once a second, so it may lag behind. But its clock has to be nearer to
-        # where all shifts together want it than to where the other shifts alone would have it.
+        # The process reads a drifting clock once a second, so it may lag behind. But its offset has to be nearer to the
+        # sum of all shifts than to the sum without this fault's shift.
         tolerance = _LEAST_PROVEN + abs(own_shift) / 5
         without_own = wanted - own_shift
         if abs(ahead - wanted) > tolerance or 2 * abs(ahead - without_own) < abs(own_shift):
@@ -94,11 +94,12 @@ class ClockDrift(MovedClock):
     def __post_init__(self) -> None:
         if not 1 <= abs(self.percent) <= 100:
             raise ValueError(f"percent: {self.percent:g} is not valid: expected 1 to 100, or -100 to -1")
-        if self.furthest > MOST_SECONDS:
-            raise ValueError(f"duration: {self.duration:g} is not valid: the clock would be off by {self.furthest:g} s")
+        if self.max_offset_seconds > OFFSET_LIMIT_SECONDS:
+            off = f"the clock would be off by {self.max_offset_seconds:g} s"
+            raise ValueError(f"duration: {self.duration:g} is not valid: {off}")
 
     @property
-    def furthest(self) -> float:
+    def max_offset_seconds(self) -> float:
         """How many seconds the clock is off when the fault ends."""
         return abs(self.percent) / 100 * self.duration
 
@@ -117,13 +118,12 @@ class ClockStep(MovedClock):
     appearance: ClassVar[Appearance] = Appearance("#9a3b5b", "#e08aa8", Pattern.LINES)
 
     def __post_init__(self) -> None:
-        if not 1 <= abs(self.seconds) <= MOST_SECONDS:
-            raise ValueError(
-                f"seconds: {self.seconds:g} is not valid: expected 1 to {MOST_SECONDS}, or -{MOST_SECONDS} to -1"
-            )
+        if not 1 <= abs(self.seconds) <= OFFSET_LIMIT_SECONDS:
+            expected = f"1 to {OFFSET_LIMIT_SECONDS}, or -{OFFSET_LIMIT_SECONDS} to -1"
+            raise ValueError(f"seconds: {self.seconds:g} is not valid: expected {expected}")
 
     @property
-    def furthest(self) -> float:
+    def max_offset_seconds(self) -> float:
         """The size of the step in seconds, forwards or back."""
         return abs(self.seconds)
 

@@ -1,8 +1,8 @@
 """The wall clock of one container's Java process: moved by libfaketime, and read from the process itself.
 
 Guarantee: the monotonic clock is left alone, so that time-outs last as long as before. A file in the container moves
-the clock: it has the shift in seconds, such as `+12.5`, and the process reads it once a second. The file outlives the
-process, so that the clock stays moved after a restart, as a machine's clock would.
+the wall clock: it contains the shift in seconds, such as `+12.5`, and the process reads it once a second. The file
+outlives the process, so that the clock stays moved after a restart, as a machine's clock would.
 """
 
 import os
@@ -33,8 +33,8 @@ CLOCK_ENVIRONMENT = {
 """The environment of a Java process whose clock can be moved."""
 
 _FILE = CLOCK_ENVIRONMENT["FAKETIME_TIMESTAMP_FILE"]
-_STAMPED = re.compile(rb"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.(\d{3})\d*Z (\[\d{4}-[^\]]*\])?", re.MULTILINE)
-"""The beginning of a log line: the engine's time, and the server's own if the server wrote the line."""
+_LINE_START = re.compile(rb"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.(\d{3})\d*Z (\[\d{4}-[^\]]*\])?", re.MULTILINE)
+"""The beginning of a log line: the engine's time, and the server's own time if the server wrote the line."""
 _DRIFT_INTERVAL = 0.25  # seconds between two writes of a clock that drifts
 _ATTACH_TIMEOUT = 5.0  # seconds within which the JVM must tell its time
 _ENDING_TIMEOUT = 5.0  # seconds within which the engine must notice that a process has ended
@@ -53,8 +53,8 @@ class _Shift:
 
 
 def with_engine_time(lines: bytes) -> bytes:
-    """Log lines with the engine's time in place of the server's, which faults may move; other lines get no time."""
-    return _STAMPED.sub(lambda stamp: b"[%s %s,%s]" % stamp.groups()[:3] if stamp[4] else b"", lines)
+    """Log lines with the engine's time for the server's, which faults may move. Lines without the server's get none."""
+    return _LINE_START.sub(lambda stamp: b"[%s %s,%s]" % stamp.groups()[:3] if stamp[4] else b"", lines)
 
 
 class Clock(ClockControl):
@@ -67,7 +67,7 @@ class Clock(ClockControl):
         self._shifts: dict[str, _Shift] = {}
         self._lock = threading.Lock()
         self._drift_is_over = threading.Event()
-        self._drifting: threading.Thread | None = None
+        self._drift_thread: threading.Thread | None = None
         self._failure: str | None = None
 
     def shift(self, name: str, *, seconds: float = 0.0, per_second: float = 0.0) -> None:
@@ -100,13 +100,13 @@ class Clock(ClockControl):
     def _start_or_end_drift(self) -> None:
         """Start a thread that keeps the clock drifting as soon as a shift drifts, and end it once none drifts."""
         drifts = any(shift.per_second for shift in self._shifts.values())
-        if drifts and self._drifting is None:
+        if drifts and self._drift_thread is None:
             is_over = self._drift_is_over = threading.Event()
-            self._drifting = threading.Thread(target=self._drift, args=(is_over,), daemon=True, name="clock")
-            self._drifting.start()
+            self._drift_thread = threading.Thread(target=self._drift, args=(is_over,), daemon=True, name="clock")
+            self._drift_thread.start()
         elif not drifts:
             self._drift_is_over.set()
-            self._drifting = None
+            self._drift_thread = None
 
     def _drift(self, is_over: threading.Event) -> None:
         while not is_over.wait(_DRIFT_INTERVAL):
@@ -139,26 +139,26 @@ class Clock(ClockControl):
 
 
 def _time_of_java(pid: int) -> float:
-    """A Java process's wall clock, in seconds since the epoch, by its attach mechanism (as `jcmd VM.uptime -date`)."""
+    """A Java process's wall clock, in seconds since the epoch, as `jcmd VM.uptime -date` asks for it."""
     root = Path(f"/proc/{pid}/root/tmp")
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     # The last of the ids in this line is the one that the process has inside its container.
     inner_pid = status.partition("NSpid:")[2].splitlines()[0].split()[-1]
-    path, request = root / f".java_pid{inner_pid}", root / f".attach_pid{inner_pid}"
+    socket_path, request = root / f".java_pid{inner_pid}", root / f".attach_pid{inner_pid}"
     try:
-        if not path.exists():
+        if not socket_path.exists():
             request.touch()
             os.kill(pid, signal.SIGQUIT)
-            wait_until(path.exists, "the process to tell its clock", timeout=_ATTACH_TIMEOUT, interval=0.02)
+            wait_until(socket_path.exists, "the process to tell its time", timeout=_ATTACH_TIMEOUT, interval=0.02)
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_ATTACH_TIMEOUT)
-            connection.connect(str(path))
+            connection.connect(str(socket_path))
             # The version of the protocol, a command, and its three arguments, two of which are empty.
             connection.sendall(b"1\0jcmd\0VM.uptime -date\0\0\0")
             pieces = iter(lambda: connection.recv(4096), b"")
             answer = b"".join(pieces).decode(errors="replace")
     except OSError as error:
-        raise ClusterFailure(f"process {pid} does not tell its clock: {error}") from error
+        raise ClusterFailure(f"process {pid} does not tell its time: {error}") from error
     finally:
         with suppress(OSError):
             request.unlink()
@@ -167,4 +167,4 @@ def _time_of_java(pid: int) -> float:
     try:
         return datetime.fromisoformat(stamp).timestamp()
     except ValueError as error:
-        raise ClusterFailure(f"process {pid} does not tell its clock: {answer!r}") from error
+        raise ClusterFailure(f"process {pid} does not tell its time: {answer!r}") from error

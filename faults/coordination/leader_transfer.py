@@ -4,8 +4,8 @@
 former leader keeps running, and learns a moment later that it was replaced.
 
 `session-expiry` ends a broker's session with ZooKeeper: the controller takes the broker for dead and lets others lead.
-The broker learns of it when it connects again: it registers under a new broker epoch (KIP-380), and is told whom to
-follow.
+The broker learns of the expiry when it connects again. It registers under a new broker epoch (KIP-380), and is told
+whom to follow.
 """
 
 from collections.abc import Mapping
@@ -38,14 +38,14 @@ class LeaderTransfer(Fault):
     appearance: ClassVar[Appearance] = Appearance("#2f6f4f", "#7fcfa4", Pattern.LINES)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Note the leaders, and transfer leadership to replicas in sync, except of partitions that are being moved."""
-        now, moving = cluster.leadership(), cluster.moving()
-        # If no broker tells which partitions are being moved, none is touched.
+        """Note the leaders, and have replicas in sync elected. Partitions that are being moved keep their leaders."""
+        now, moving = cluster.leadership(), cluster.moving_partitions()
+        # If no broker tells which partitions are being moved, no leader changes.
         candidates = [] if moving is None else [partition for partition in now if partition not in moving]
-        possible = {partition: self._heir(cluster, nodes, partition, now[partition]) for partition in candidates}
-        heirs = {partition: heir for partition, heir in possible.items() if heir is not None}
-        self._noted(cluster).update({partition: now[partition] for partition in heirs})
-        cluster.transfer(heirs)
+        possible = {partition: self._successor(cluster, nodes, partition, now[partition]) for partition in candidates}
+        new_leaders = {partition: leader for partition, leader in possible.items() if leader is not None}
+        self._noted(cluster).update({partition: now[partition] for partition in new_leaders})
+        cluster.transfer(new_leaders)
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Whether every partition that a target led has another leader, in a higher leader epoch."""
@@ -62,12 +62,12 @@ class LeaderTransfer(Fault):
         ]
         return f"leadership of {counted(len(moved), 'partition')} moved: {first_of(words)}"
 
-    def _heir(self, cluster: ClusterControl, nodes: Nodes, partition: PartitionId, state: Leadership) -> int | None:
+    def _successor(self, cluster: ClusterControl, nodes: Nodes, partition: PartitionId, now: Leadership) -> int | None:
         """The broker that is to lead a target's partition; None if no target leads it, or if no other broker can."""
         targets = {node.number for node in nodes}
-        if state.leader not in targets or (self.lane is not None and cluster.topic(self.lane) != partition[0]):
+        if now.leader not in targets or (self.lane is not None and cluster.topic(self.lane) != partition[0]):
             return None
-        candidates = [broker for broker in state.replicas if broker in state.isr and broker not in targets]
+        candidates = [broker for broker in now.replicas if broker in now.isr and broker not in targets]
         return next((broker for broker in candidates if cluster.brokers[broker].is_running()), None)
 
 
@@ -104,7 +104,7 @@ class ControllerMove(Fault):
 
     @classmethod
     def refusal(cls, cluster: PlannedCluster) -> str | None:
-        """Why the cluster can't have the fault: in KRaft mode, no request deposes a working controller."""
+        """Why the fault is impossible in KRaft mode: no request deposes a working controller. None if possible."""
         if cluster.metadata_mode != KRAFT:
             return None
         return "nothing deposes the active controller in KRaft mode: pause it, isolate it or kill it"
@@ -121,10 +121,10 @@ class ControllerMove(Fault):
         """Whether there is a controller in a later epoch, and the former one's process still runs."""
         before = cluster.noted.get(self.stable_name)
         epoch, controller = (cluster.controller_epoch(), cluster.controller()) if before else (None, None)
-        return all_took_effect({node.name: _move_proof(node, before, epoch, controller) for node in nodes})
+        return all_took_effect({node.name: _controller_proof(node, before, epoch, controller) for node in nodes})
 
 
-def _move_proof(
+def _controller_proof(
     node: NodeControl, before: Mapping[str, Any] | None, epoch: int | None, controller: int | None
 ) -> Proof:
     if before is None or before["name"] != node.name:
@@ -153,7 +153,7 @@ class SessionExpiry(Fault):
 
     @classmethod
     def refusal(cls, cluster: PlannedCluster) -> str | None:
-        """Why the cluster can't have the fault: in KRaft mode, brokers have no sessions with ZooKeeper."""
+        """Why the fault is impossible in KRaft mode: no broker has a session with ZooKeeper. None if possible."""
         if cluster.metadata_mode != KRAFT:
             return None
         return (

@@ -4,8 +4,8 @@
 start while producers go on. Once it is in sync, the old replica leaves the ISR, gives up leadership if it leads, and
 its files are deleted.
 
-`partition-growth` adds partitions to topics. Clients go on with the partitions that they know, and learn of the new
-ones from the cluster's metadata. Producers with acks=0 never write to new ones, where records might be lost unnoticed.
+`partition-growth` adds partitions to topics. Clients go on with the partitions that they know, and learn of new
+ones from metadata. Producers with acks=0 never write to new partitions, where they might lose records unnoticed.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, PartitionId, inside_of, topics_of
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, all_took_effect
 
-# Lists the directories that are its arguments. `true` ends it, since a missing directory is no failure.
+# Lists what is in the directories among its arguments. `true` ends it: a missing directory is no failure.
 _LIST_FOLDERS = 'for directory; do ls "$directory" 2>/dev/null; done; true'
 NewPartitions = Mapping[PartitionId, tuple[int, ...]]
 """The replicas of each new partition, its leader first."""
@@ -26,7 +26,7 @@ NewPartitions = Mapping[PartitionId, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """A partition's leadership before its move, and the replicas that it gets, each in the place of the former one."""
+    """A partition's leadership before its move, and its replicas after the move, each in its predecessor's place."""
 
     before: Leadership
     replicas: tuple[int, ...]
@@ -79,14 +79,14 @@ class Reassignment(Fault):
         """Which partitions moved a replica, and to which broker."""
         moved = evidence["moved"]
         moves = [f"{move['partition']} to broker {move['heir']}" for move in moved]
-        files = "its own are deleted" if evidence["files_deleted"] else "it is down, and keeps its own files"
+        files = "the old files are deleted" if evidence["files_deleted"] else "the broker is down, with the old files"
         return f"replicas of {counted(len(moved), 'partition')} moved: {first_of(moves)}; {files}"
 
     def _moves(self, cluster: ClusterControl, nodes: Nodes) -> dict[PartitionId, _Move]:
         """The moves to make. A partition that is being moved already, or for which too few brokers are free, stays."""
         topics = topics_of(cluster, self.lane)
         targets = {node.number for node in nodes}
-        moving, moves = cluster.moving(), {}
+        moving, moves = cluster.moving_partitions(), {}
         for (topic, number), state in sorted(cluster.leadership().items()):
             leaving = [broker for broker in state.replicas if broker in targets]
             if moving is None or (topic, number) in moving or topic not in topics or not leaving:
@@ -98,8 +98,8 @@ class Reassignment(Fault):
             ]
             if len(leaving) <= len(free):
                 # The partition's number selects the first free broker, so that the load is spread.
-                heirs = {broker: free[(number + step) % len(free)] for step, broker in enumerate(leaving)}
-                moves[topic, number] = _Move(state, tuple(heirs.get(broker, broker) for broker in state.replicas))
+                new_brokers = {broker: free[(number + step) % len(free)] for step, broker in enumerate(leaving)}
+                moves[topic, number] = _Move(state, tuple(new_brokers.get(broker, broker) for broker in state.replicas))
         return moves
 
 
@@ -116,15 +116,15 @@ def _moves_proof(
     moved, missing = [], []
     for (topic, number), move in sorted(own_moves.items()):
         state, name = now.get((topic, number)), f"{topic}-{number}"
-        heir = move.replicas[move.before.replicas.index(node.number)]
-        if state is None or node.number in state.replicas or heir not in state.isr:
+        new_broker = move.replicas[move.before.replicas.index(node.number)]
+        if state is None or node.number in state.replicas or new_broker not in state.isr:
             missing.append(f"{name} has not moved")
         elif folders is not None and name in folders:
             missing.append(f"{name} has moved, and its old files are still there")
         else:
             leaders = [move.before.leader, state.leader]
             replicas = [list(move.before.replicas), list(state.replicas)]
-            moved.append({"partition": name, "heir": heir, "replicas": replicas, "leader": leaders})
+            moved.append({"partition": name, "heir": new_broker, "replicas": replicas, "leader": leaders})
     evidence = {"moved": moved, "files_deleted": folders is not None}
     return Proof(not missing, evidence, first_of(missing))
 
@@ -139,8 +139,8 @@ def _log_folders(cluster: ClusterControl, node: NodeControl) -> set[str] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionGrowth(Fault):
-    """Give the topics of lanes `add` more partitions each, with CreatePartitions. The targets lead the new partitions
-    in turn, with as many replicas as the topic's first partition has. With `lane`, only that lane's topic grows. The
+    """Add `add` partitions to each lane's topic, with CreatePartitions. The targets lead the new partitions in turn,
+    with as many replicas as the topic's first partition has. With `lane`, only that lane's topic grows. The
     partitions stay when the fault ends. Its proof: in the metadata, all of them have a leader and every replica in the
     ISR."""
 

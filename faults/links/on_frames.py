@@ -21,13 +21,13 @@ from kafka_chaos.faults.machine import why_not_here
 _SENDER = re.compile(r"clients|brokers|controller|controllers|(?:broker|controller):(?P<number>\d+)")
 _SENDERS = "clients, brokers, broker:ID, controller, controllers or controller:NUMBER"
 _MOST_SHOWN_IDS = 5  # correlation ids that a description names
-_KEYS_OF_KINDS = ("seconds", "kbit_per_second", "error", "byte")  # keys of some kinds, and fields of `Rule`
+_RULE_KEYS = ("seconds", "kbit_per_second", "error", "byte")  # keys of some kinds that `Rule` has, too
 
 
 def why_no_links() -> str | None:
     """Why connections can't pass links on this machine, and what would be needed; None if they can."""
-    obstacle, capabilities = "links are in the containers' network namespaces", "CAP_SYS_ADMIN and CAP_NET_ADMIN"
-    if (reason := why_not_here(obstacle, capabilities=capabilities)) is not None:
+    mechanism, capabilities = "links are in the containers' network namespaces", "CAP_SYS_ADMIN and CAP_NET_ADMIN"
+    if (reason := why_not_here(mechanism, capabilities=capabilities)) is not None:
         return reason
     if shutil.which("nsenter") is None:
         return "nsenter not found in PATH: install util-linux"
@@ -35,14 +35,14 @@ def why_no_links() -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnFrames(Fault):
+class FrameFault(Fault):
     """A fault that acts on requests to the targets, or on their responses: on all of them, or on those that its keys
     choose.
 
     `api` is Kafka's name of the request, such as `EndTxn`. `sender` sends the request (and gets the response): it is
     `clients`, `brokers`, `broker:2`, `controller`, `controllers` or `controller:1`. `client_id` is the sender's
     `client.id`: LANE-NUMBER for a lane's producer. `lane`, `partition` and `transactional_id` are those that the
-    request names. `nth` is the number of a single frame, counted from 1 on each target since the fault began.
+    request names. `nth`: only the frame with this number, counted from 1 on each target since the fault began.
     """
 
     api: str | None = None
@@ -58,7 +58,7 @@ class OnFrames(Fault):
     # To clients and other nodes, late or lost requests and responses look as if the broker was cut off from them.
     counts_as: ClassVar[str] = "partition"
     needs_links: ClassVar[bool] = True
-    # True although the rules outlive the process: so this fault need not wait for those that end or start it.
+    # True although the rules outlive the process: so this fault need not wait for faults that end the process.
     ends_with_process: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class OnFrames(Fault):
             "transactional_id": self.transactional_id,
             "nth": self.nth,
             "action": self.kind,
-            **{key: getattr(self, key) for key in _KEYS_OF_KINDS if hasattr(self, key)},
+            **{key: getattr(self, key) for key in _RULE_KEYS if hasattr(self, key)},
         }
         at_once(nodes, lambda node: link_of(node).apply(self.stable_name, **rule))
 
@@ -89,10 +89,10 @@ class OnFrames(Fault):
         evidence = {name: self._evidence(tally) for name, tally in tallies.items() if tally and tally["taken"]}
         if evidence:
             return Proof(True, evidence)
-        named = sum(tally["named"] for tally in tallies.values() if tally)
+        matched = sum(tally["matched"] for tally in tallies.values() if tally)
         frame = f"{self.api or 'any'} {self.side}"
-        passed = f"{counted(named, f'such {frame}')} passed, but no number {self.nth}"
-        return Proof(False, {}, passed if named else f"no {frame}")
+        passed = f"only {counted(matched, f'such {frame}')} passed, and the fault takes number {self.nth}"
+        return Proof(False, {}, passed if matched else f"no {frame}")
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
         link_of(node).lift(self.stable_name, release=True)
@@ -136,12 +136,12 @@ def link_of(node: NodeControl) -> LinkControl:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alter(OnFrames):
+class Alter(FrameFault):
     """Change one byte in the records of Produce requests, or of Fetch responses to brokers (`api: Fetch`, `side:
-    response`, `sender: brokers`): the one that lies `byte` bytes before the end of the first batch, of any partition
-    or of `lane` and `partition`. The batch's checksum is wrong then. A leader refuses it with CORRUPT_MESSAGE, and the
-    producer sends it again; with acks=0 it is lost. A follower fetches it again. KRaft's metadata log is left alone.
-    Its proof: the number of frames that were altered, and their correlation ids."""
+    response`, `sender: brokers`). The byte is `byte` bytes before the end of the first batch, of any partition or of
+    `lane` and `partition`. The batch's checksum is then wrong. A leader refuses the batch with CORRUPT_MESSAGE, and the
+    producer sends it again, except with acks=0; a follower fetches it again. KRaft's metadata log is left alone. Its
+    proof: the number of frames that were altered, and their correlation ids."""
 
     api: Literal["Produce", "Fetch"] = "Produce"
     byte: Annotated[int, Ge(1)] = 1
@@ -151,7 +151,7 @@ class Alter(OnFrames):
     appearance: ClassVar[Appearance] = Appearance("#8a3b6f", "#e39ac6", Pattern.DOTS)
 
     def __post_init__(self) -> None:
-        OnFrames.__post_init__(self)
+        FrameFault.__post_init__(self)
         if (side := "request" if self.api == "Produce" else "response") != self.side:
             raise ValueError(f"side: expected {side}, where {self.api} has records; got {self.side!r}")
         if self.api == "Fetch" and not (self.sender or "").startswith("broker"):
@@ -159,9 +159,9 @@ class Alter(OnFrames):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer(OnFrames):
-    """Answer requests with an `error`: the target handles them, and its responses go on with that error in place of
-    each result, such as that of a partition. The error is one after which clients try again, such as
+class Answer(FrameFault):
+    """Answer requests with an `error`: the target handles them, but its responses then carry this error in place of
+    each result, such as a partition's result. It must be an error after which clients try again, such as
     NOT_LEADER_OR_FOLLOWER or COORDINATOR_LOAD_IN_PROGRESS. Its proof: the number of responses that were changed, and
     their correlation ids."""
 
@@ -175,17 +175,17 @@ class Answer(OnFrames):
     def __post_init__(self) -> None:
         from kafka_chaos.contract.wire.errors import RETRIABLE_ERRORS
 
-        OnFrames.__post_init__(self)
+        FrameFault.__post_init__(self)
         if self.error not in RETRIABLE_ERRORS:
             near = ", ".join(get_close_matches(self.error, RETRIABLE_ERRORS)) or "such as NOT_LEADER_OR_FOLLOWER"
             raise ValueError(f"error: expected an error after which clients try again, {near}; got {self.error!r}")
 
     def _evidence(self, tally: Mapping[str, Any]) -> dict[str, Any]:
-        return {**OnFrames._evidence(self, tally), "fate": f"answered with {self.error}"}
+        return {**FrameFault._evidence(self, tally), "fate": f"answered with {self.error}"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut(OnFrames):
+class Cut(FrameFault):
     """Break the connection: with `side: request` as soon as the request has gone on to the target, which handles it;
     with `side: response` as soon as the target has answered. The sender of the request gets no response either way. Its
     proof: the number of requests or responses at which connections were cut, and their correlation ids."""
@@ -196,7 +196,7 @@ class Cut(OnFrames):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delay(OnFrames):
+class Delay(FrameFault):
     """Let requests to the targets, or their responses, arrive `seconds` later, but no later than the fault ends.
     Whatever follows such a frame on its connection waits behind it. Its proof: the number of frames delayed, and their
     correlation ids."""
@@ -208,10 +208,10 @@ class Delay(OnFrames):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drop(OnFrames):
+class Drop(FrameFault):
     """Lose requests to the targets, or their responses. Whatever follows such a frame on its connection in the same
-    direction is lost, too, as in a network that swallows packets, until the sender gives the connection up; connections
-    left at the fault's end are closed. Its proof: the number of frames lost, and their correlation ids."""
+    direction is lost, too, as in a network that swallows packets, until the sender gives the connection up. At the
+    fault's end, such connections are closed. Its proof: the number of frames lost, and their correlation ids."""
 
     kind: ClassVar[str] = "drop"
     fate: ClassVar[str] = "lost"
@@ -219,7 +219,7 @@ class Drop(OnFrames):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold(OnFrames):
+class Hold(FrameFault):
     """Hold requests to the targets, or their responses, until the fault ends. `then` is what happens to them at the
     end: `release` or `drop`. Whatever follows such a frame on its connection waits behind it. A released frame arrives
     even if its sender has given up. Its proof: the number of frames held, and their correlation ids."""
@@ -234,7 +234,7 @@ class Hold(OnFrames):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rate(OnFrames):
+class Rate(FrameFault):
     """Let at most `kbit_per_second` of the requests to each target, or of its responses, arrive over all connections
     together. The rest waits for its turn, until the fault ends. Its proof: the number of frames that were slowed, and
     their correlation ids."""
@@ -246,7 +246,7 @@ class Rate(OnFrames):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repeat(OnFrames):
+class Repeat(FrameFault):
     """Let requests to the targets arrive twice, one right behind the other; the second response goes to nobody. Brokers
     write the records of such a Produce request twice unless its producer is idempotent; other requests change nothing
     the second time. Or let Produce or Fetch responses arrive twice at clients (`side: response`, `sender: clients`):
@@ -262,30 +262,30 @@ class Repeat(OnFrames):
     appearance: ClassVar[Appearance] = Appearance("#3f5fa8", "#9db7ee", Pattern.LINES)
 
     def __post_init__(self) -> None:
-        OnFrames.__post_init__(self)
+        FrameFault.__post_init__(self)
         if self.side == "response" and (self.api not in ("Produce", "Fetch") or self.sender != "clients"):
             raise ValueError("side: expected request; only Produce and Fetch responses to `sender: clients` may repeat")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stale(OnFrames):
+class Stale(FrameFault):
     """Answer Metadata requests of clients as any broker answered the same request before the fault, so that clients
-    look for leaders where they were. Let something move a leader meanwhile. Its proof: the number of answers that were
-    replaced because they named other leaders, and their correlation ids."""
+    look for leaders where they were. Another fault should move a leader meanwhile. Its proof: the number of answers
+    that were replaced because they named other leaders, and their correlation ids."""
 
     api: Literal["Metadata"] = "Metadata"
     side: Literal["response"] = "response"
     kind: ClassVar[str] = "stale"
     fate: ClassVar[str] = "answered with former metadata"
     leaves_nodes_alone: ClassVar[bool] = True
-    since: ClassVar[tuple[str, str] | None] = ("2.1", "clients know former metadata by its leader epochs (KIP-320)")
+    since: ClassVar[tuple[str, str] | None] = ("2.1", "clients detect former metadata by its leader epochs (KIP-320)")
     appearance: ClassVar[Appearance] = Appearance("#6d6a2f", "#cfca7d", Pattern.BACK_DIAGONALS)
 
     def __post_init__(self) -> None:
-        OnFrames.__post_init__(self)
+        FrameFault.__post_init__(self)
         for key in ("lane", "partition", "transactional_id"):
             if getattr(self, key) is not None:
-                raise ValueError(f"{key}: expected client_id instead, since an answer is about whatever a client asks")
+                raise ValueError(f"{key}: expected client_id instead, since a response has all that a client asks for")
 
 
 FATES = {kind.kind: kind.fate for kind in (Alter, Answer, Cut, Delay, Drop, Hold, Rate, Repeat, Stale)}

@@ -22,7 +22,7 @@ Rule = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RuleSet:
     """The rules of one fault in one container, by hook (`INPUT` or `OUTPUT`).
 
     The chains' names begin with `name`, which no other fault has.
@@ -58,7 +58,7 @@ class Rules:
         ]
         _run(node, "\n".join([*jumps, *rules]))
 
-    def matched(self, node: NodeControl) -> Proof:
+    def match_proof(self, node: NodeControl) -> Proof:
         """The proof that packets have matched the rules; its evidence `packets` has the number of packets by chain."""
         packets: dict[str, int] = {}
         if not node.is_running():
@@ -89,8 +89,8 @@ def _run(node: NodeControl, script: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FiltersPackets(Fault):
-    """A fault made of packet filter rules, which end with the process. Its proof: packets that matched the rules."""
+class PacketFilterFault(Fault):
+    """A fault that consists of packet filter rules, which end with the process. Its proof: packets that matched."""
 
     ends_with_process: ClassVar[bool] = True
     # Packet loss amounts to a cut at most. The model's partition may cut off clients, too, as `isolate` does.
@@ -100,12 +100,12 @@ class FiltersPackets(Fault):
         """The hooks of the packet filter at which the fault has rules."""
         return ("INPUT", "OUTPUT")
 
-    def _chains(self) -> Rules:
+    def _chains(self) -> RuleSet:
         """The fault's own chains without their rules, which are not needed to count packets or to remove the chains."""
-        return Rules(chain_name(self), dict.fromkeys(self._hooks(), ()))
+        return RuleSet(chain_name(self), dict.fromkeys(self._hooks(), ()))
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        return self._chains().matched(node)
+        return self._chains().match_proof(node)
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
         self._chains().remove(node)
@@ -122,7 +122,7 @@ def chain_name(fault: object) -> str:
 
 
 def counted_packets(evidence: Mapping[str, object]) -> str:
-    """The number of packets in the evidence of `matched`, as text such as `1,234 packets`."""
+    """The number of packets in the evidence of `match_proof`, as text such as `1,234 packets`."""
     packets = evidence["packets"]
     assert isinstance(packets, Mapping)
     return counted(sum(packets.values()), "packet")

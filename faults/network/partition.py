@@ -10,7 +10,7 @@ from annotated_types import Interval
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, at_once
-from kafka_chaos.faults.network.packet_filter import FiltersPackets, Rule, Rules, chain_name, counted_packets
+from kafka_chaos.faults.network.packet_filter import PacketFilterFault, Rule, RuleSet, chain_name, counted_packets
 
 _PORTS = {"replication": 9092, "control": 9091}
 """Listener ports that can be cut separately: replication (followers fetch from it) and control (controller to broker
@@ -20,7 +20,7 @@ _ALL_BUT_LOOPBACK = {"INPUT": [("!", "-i", "lo", "-j", "DROP")], "OUTPUT": [("!"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Partition(FiltersPackets):
+class Partition(PacketFilterFault):
     """Cut a broker off from the other brokers, or a controller that is no broker from the other controllers.
 
     `peers` says from whom: `brokers`, `controllers` (KRaft's dedicated ones), or nodes by id, never the targets
@@ -43,10 +43,10 @@ class Partition(FiltersPackets):
         """Install the rules on the targets that run and lack them."""
         peers = self._peers(cluster, nodes)
         by_hook = {hook: [self._rule(hook, peer) for peer in peers] for hook in self._hooks()}
-        at_once(nodes, Rules(chain_name(self), by_hook).install)
+        at_once(nodes, RuleSet(chain_name(self), by_hook).install)
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        proof = self._chains().matched(node)
+        proof = self._chains().match_proof(node)
         return replace(proof, evidence={**proof.evidence, "action": self.action})
 
     @staticmethod
@@ -82,7 +82,7 @@ class Partition(FiltersPackets):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Isolate(FiltersPackets):
+class Isolate(PacketFilterFault):
     """Cut the targets off from everybody: brokers, ZooKeeper or controllers, and clients. Its proof: packets that were
     dropped, counted by the kernel."""
 
@@ -90,11 +90,11 @@ class Isolate(FiltersPackets):
     appearance: ClassVar[Appearance] = Appearance("#8a2f6b", "#d98abf", Pattern.BACK_DIAGONALS)
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
-        Rules(chain_name(self), _ALL_BUT_LOOPBACK).install(node)
+        RuleSet(chain_name(self), _ALL_BUT_LOOPBACK).install(node)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PacketLoss(FiltersPackets):
+class PacketLoss(PacketFilterFault):
     """Lose `percent` of the packets that other brokers send to the target. TCP sends them again, so that everything
     arrives, only later. Its proof: packets that were dropped, counted by the kernel."""
 
@@ -109,4 +109,4 @@ class PacketLoss(FiltersPackets):
         by_chance = ("-m", "statistic", "--mode", "random", "--probability", f"{self.percent / 100:.4f}")
         others = [broker for broker in cluster.brokers.values() if broker.name != node.name]
         rules = [("-s", other.address, *by_chance, "-j", "DROP") for other in others]
-        Rules(chain_name(self), {"INPUT": rules}).install(node)
+        RuleSet(chain_name(self), {"INPUT": rules}).install(node)

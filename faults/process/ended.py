@@ -27,15 +27,15 @@ def still_runs(state: Mapping[str, Any], pid: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndedBy(Fault):
+class SignalFault(Fault):
     """A fault that ends processes by a signal. Its proof: each process is gone with the signal's exit code, and not by
     the OOM killer."""
 
     holds: ClassVar[str] = DOWN
-    by_signal: ClassVar[signal.Signals]
+    ending_signal: ClassVar[signal.Signals]
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        state, expected = node.state(), 128 + self.by_signal
+        state, expected = node.state(), 128 + self.ending_signal
         evidence: dict[str, Any] = {key: state.get(key) for key in ("Status", "ExitCode", "OOMKilled", "FinishedAt")}
         if state["Running"]:
             return Proof(False, evidence, "the process still runs")
@@ -47,17 +47,17 @@ class EndedBy(Fault):
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """The exit code, and its signal."""
+        """The exit code, and the signal that it stands for."""
         code = int(evidence["ExitCode"])
         return f"process gone with exit code {code} ({signal.Signals(code - 128).name})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kill(EndedBy):
+class Kill(SignalFault):
     """Kill the processes (SIGKILL). Its proof: each is gone with the signal's exit code, not by the OOM killer."""
 
     kind: ClassVar[str] = "kill"
-    by_signal: ClassVar[signal.Signals] = signal.SIGKILL
+    ending_signal: ClassVar[signal.Signals] = signal.SIGKILL
     counts_as: ClassVar[str] = "kill"
     appearance: ClassVar[Appearance] = Appearance("#b3431f", "#f0895f", Pattern.CROSSES)
 
@@ -66,11 +66,11 @@ class Kill(EndedBy):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop(EndedBy):
-    """Stop the processes (SIGTERM): a broker first hands leadership over. Its proof: each process ended by itself."""
+class Stop(SignalFault):
+    """Stop the processes (SIGTERM): brokers first hand over leadership. Its proof: each ended with exit code 143."""
 
     kind: ClassVar[str] = "stop"
-    by_signal: ClassVar[signal.Signals] = signal.SIGTERM
+    ending_signal: ClassVar[signal.Signals] = signal.SIGTERM
     counts_as: ClassVar[str] = "stop"
     appearance: ClassVar[Appearance] = Appearance("#9a6a00", "#dfae4a", Pattern.LINES)
 

@@ -13,7 +13,7 @@ from kafka_chaos.faults.machine import why_not_here
 from kafka_chaos.faults.storage.log_files import MOST_SHOWN
 
 _TOOLS = ("mkfs.ext4", "mount", "umount", "losetup")
-_FIRST_OF_SIGNALS = 128  # an exit code from here on says that a signal ended the process
+_FIRST_SIGNAL_CODE = 128  # an exit code from here on says that a signal ended the process
 
 
 def why_no_disks() -> str | None:
@@ -35,8 +35,8 @@ def disk_of(node: NodeControl) -> DiskControl:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnDisk(Fault):
-    """A fault of brokers' own disks, which a cluster gets if its schedule has such a fault."""
+class DiskFault(Fault):
+    """A fault that breaks brokers' own disks."""
 
     needs_disk: ClassVar[bool] = True
 
@@ -44,7 +44,7 @@ class OnDisk(Fault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailsWrites(OnDisk):
+class WriteFault(DiskFault):
     """A fault of a disk that then refuses writes. Sooner or later, the broker ends by itself, without a controlled
     shutdown. The healing kills a broker that has not ended yet, and starts it with a repaired disk."""
 
@@ -73,7 +73,7 @@ def _described_state(evidence: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FullDisk(FailsWrites):
+class FullDisk(WriteFault):
     """The disks of the brokers are filled to the last block. A broker whose write fails takes its log directory
     offline, and ends if it has no other. Its proof: the file system has no free block left, or the broker has ended by
     itself, which may free some blocks."""
@@ -92,8 +92,8 @@ class FullDisk(FailsWrites):
         evidence = {"free_bytes": free, **state}
         if not disk.is_filled():
             return Proof(False, evidence, "its disk was not filled")
-        # A process that ends gives back what it had reserved for its files.
-        ended_by_itself = not state["Running"] and 0 < int(state["ExitCode"]) < _FIRST_OF_SIGNALS
+        # When a process ends, blocks that it had reserved for its files become free.
+        ended_by_itself = not state["Running"] and 0 < int(state["ExitCode"]) < _FIRST_SIGNAL_CODE
         return Proof(free == 0 or ended_by_itself, evidence, f"{free} bytes of its disk are free")
 
     @staticmethod
@@ -105,8 +105,8 @@ class FullDisk(FailsWrites):
 # ext4 behaves like this with `errors=remount-ro`, the usual setting of Debian and others. What was not flushed by then
 # never reaches the disk: it is gone when the broker, which ends at the failed write, comes back.
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOnlyDisk(FailsWrites):
-    """The file systems of the brokers find an error of their disks and become read-only; what was not flushed is lost.
+class ReadOnlyDisk(WriteFault):
+    """The file systems of the brokers meet a disk error and become read-only; what was not flushed is lost.
     A broker whose write fails takes its log directory offline, and ends if it has no other. Its proof: a write is
     refused with EROFS."""
 
@@ -132,7 +132,7 @@ class ReadOnlyDisk(FailsWrites):
 # can't be ended until the disk works again. Other threads run on: a leader with a stalled disk keeps its session, so it
 # stays leader and does not answer producers whose records it should append.
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FreezeDisk(OnDisk):
+class FreezeDisk(DiskFault):
     """The disks of the brokers stall: every write waits until the fault is healed. Its proof: the kernel refuses to
     freeze each disk once more, since it is frozen."""
 
@@ -158,10 +158,10 @@ class FreezeDisk(OnDisk):
 # The kernel refuses writes to the file with EPERM, even through descriptors that are open. To a broker this is the same
 # as EIO from a bad block: an append that fails for any reason takes the log directory offline.
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailingSegment(FailsWrites):
-    """Writes to the newest segment of each partition fail on the brokers, with `lane` only those of that lane. The rest
-    of their disks works. A broker whose append fails takes its log directory offline, and ends if it has no other. Its
-    proof: the kernel refuses writes to every one of these files."""
+class FailingSegment(WriteFault):
+    """Writes to the newest segment of each partition fail on the brokers. With `lane`, only that lane's partitions are
+    hit. The rest of the disks works. A broker whose append fails takes its log directory offline, and ends if it has
+    no other. Its proof: the kernel refuses writes to every one of these files."""
 
     lane: str | None = None
     kind: ClassVar[str] = "failing-segment"
@@ -192,7 +192,7 @@ class FailingSegment(FailsWrites):
 # Brokers flush nothing before they acknowledge (`log.flush.interval.messages` is not set by default): an acknowledged
 # record is lost if no other broker has it.
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PowerLoss(OnDisk):
+class PowerLoss(DiskFault):
     """The machines of the targets lose power: their processes end at once, and what was not flushed to their disks is
     gone. Its proof: each process is gone, its file system was cut off from its disk and mounted again, and the bytes
     that the segments lost were counted."""

@@ -16,7 +16,7 @@ from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
 from kafka_chaos.faults.fault import DOWN, Appearance, Fault, Pattern, Proof
 
 Sizes = Mapping[str, int]
-"""Bytes by path, inside a container."""
+"""The sizes of files in bytes, by their paths inside a container."""
 
 MOST_SHOWN = 3  # files that a message names
 _SHELL_FUNCTIONS = package_text(__package__, "log_files.sh")
@@ -26,7 +26,7 @@ bytes (12 in formats 0 and 1), and among these is the batch's length, which then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnLogFiles(Fault):
+class LogFileFault(Fault):
     """A fault that kills a broker, and removes or changes files of its log directories."""
 
     # Like a kill, the fault loses no record. Kinds that change records override this.
@@ -34,8 +34,8 @@ class OnLogFiles(Fault):
     holds: ClassVar[str] = DOWN
     only_brokers: ClassVar[bool] = True
     script: ClassVar[str]
-    """The shell script that changes the files, and prints the former size and the path of each. `log_files.sh` precedes
-    it: functions, the variables `topic` and `bytes`, and the log directories as remaining arguments."""
+    """The shell script that changes the files, and prints the former size and the path of each. `log_files.sh`, which
+    runs first, provides functions, the variables `topic` and `bytes`, and the log directories as arguments."""
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
         if not node.is_running():
@@ -71,14 +71,14 @@ class OnLogFiles(Fault):
         return self._change_proof(node, before)
 
     def _change_proof(self, node: NodeControl, before: Sizes) -> Proof:
-        """The proof that each file has the size that the fault leaves (`_size_after`), by what Docker sees of it."""
+        """The proof that each file has the size that the fault leaves (`_size_after`), as Docker sees it."""
         files = {path: (size, inside_of(node).file_size(path)) for path, size in before.items()}
         unchanged = [path for path, (size, now) in files.items() if now != self._size_after(size)]
         return Proof(not unchanged, {"files": files}, f"still there: {first_of(unchanged, MOST_SHOWN)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LostCheckpoint(OnLogFiles):
+class LostCheckpoint(LogFileFault):
     """Kill the brokers, and remove all checkpoints of their log directories: of high watermarks, recovery points, log
     starts, the cleaner's progress, and each partition's leader epochs. Brokers recover from their segments, which hold
     all records. Its proof: each process is gone, and so are the files, which the fault had listed."""
@@ -95,9 +95,9 @@ for folder in $(partitions "$@"); do lose "$folder"/leader-epoch-checkpoint; don
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LostIndex(OnLogFiles):
+class LostIndex(LogFileFault):
     """Kill the brokers, and remove the offset and time indexes of their segments, with `lane` only those of that lane.
-    Brokers make new ones from the segments. Its proof: each process is gone, and so are the indexes that it had."""
+    Brokers make new ones from the segments. Its proof: each process is gone, and so are the broker's indexes."""
 
     lane: str | None = None
     kind: ClassVar[str] = "lost-index"
@@ -108,7 +108,7 @@ for folder in $(partitions "$@"); do lose "$folder"/*.index "$folder"/*.timeinde
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TruncatedSegment(OnLogFiles):
+class TruncatedSegment(LogFileFault):
     """Kill the brokers, and cut the last `bytes` off the newest segment of each partition, or all of a shorter segment.
     With `lane`, only that lane's partitions are hit. If the cut goes through a batch, the broker drops the rest of the
     batch. Its proof: each process is gone, and each of these files is shorter by `bytes`, or empty."""
@@ -116,8 +116,8 @@ class TruncatedSegment(OnLogFiles):
     lane: str | None = None
     bytes: Annotated[int, Ge(1)] = 10_000
     kind: ClassVar[str] = "truncated-segment"
-    # The model has no narrower fault: any end of a log may be gone. A loss of power may take as much of the newest
-    # segment, since brokers flush a segment only when the next one begins.
+    # The model has no narrower fault: after it, a log may lack any number of its last records. A loss of power may
+    # take as much of the newest segment, since brokers flush a segment only when the next one begins.
     counts_as: ClassVar[str] = "power-loss"
     appearance: ClassVar[Appearance] = Appearance("#a02c5a", "#f08bb4", Pattern.BACK_DIAGONALS)
     script: ClassVar[str] = """
@@ -132,16 +132,16 @@ done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CorruptedSegment(OnLogFiles):
-    """Kill the brokers, and overwrite 16 bytes of the newest segment of each partition, from `bytes` before its end on,
-    or from the beginning of a shorter segment. With `lane`, only that lane's partitions are hit. A broker that recovers
-    drops the batch whose checksum is wrong, and all that follow. Its proof: each process is gone, and each file has its
-    former size with the new bytes in it."""
+class CorruptedSegment(LogFileFault):
+    """Kill the brokers, and overwrite 16 bytes of the newest segment of each partition. They begin `bytes` bytes before
+    the segment's end, or at the beginning of a shorter segment. With `lane`, only that lane's partitions are hit. A
+    broker that recovers drops the batch whose checksum is wrong, and all that follow. Its proof: each process is gone,
+    and each file has its former size with the new bytes in it."""
 
     lane: str | None = None
     bytes: Annotated[int, Ge(len(_BYTES))] = 10_000
     kind: ClassVar[str] = "corrupted-segment"
-    # The model has no narrower fault: any end of a log may be gone.
+    # The model has no narrower fault: after it, a log may lack any number of its last records.
     counts_as: ClassVar[str] = "power-loss"
     appearance: ClassVar[Appearance] = Appearance("#8a3a8a", "#dd9add", Pattern.CROSSES)
     script: ClassVar[str] = f"""

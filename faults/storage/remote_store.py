@@ -23,7 +23,7 @@ Operations = Annotated[tuple[Operation, ...], MinLen(1)]
 ALL_OPERATIONS: tuple[Operation, ...] = ("copy", "fetch", "delete")
 SEGMENTS = f"{REMOTE_STORE}/segments"  # has a folder for each partition
 # Removes the oldest segment of each partition of the topics that are its arguments, and prints the segments' paths.
-_LOSE = f"""
+_REMOVE_OLDEST = f"""
 for topic; do
   for partition in $(ls {SEGMENTS} | grep -E "^$topic-[0-9]+$"); do
     oldest=$(ls {SEGMENTS}/"$partition" | grep -v '[.]part$' | head -n 1)
@@ -34,7 +34,7 @@ done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnRemoteStore(Fault):
+class RemoteStoreFault(Fault):
     """A fault of the remote store."""
 
     # Without `counts_as`, unless segments are lost: the model expects nothing, as brokers keep what they can't copy.
@@ -43,13 +43,13 @@ class OnRemoteStore(Fault):
 
     @classmethod
     def refusal(cls, cluster: PlannedCluster) -> str | None:
-        """Why the cluster can't have the fault: only with tiered storage is there a remote store. None if it can."""
+        """Why the fault is impossible: only with tiered storage is there a remote store. None if it is possible."""
         return None if cluster.tiered_storage else "the cluster has no remote store: expected tiered_storage: true"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BreaksOperations(OnRemoteStore):
-    """A fault that makes the targets' operations on the remote store go wrong until it is healed."""
+class RemoteOperationFault(RemoteStoreFault):
+    """A fault that makes the targets' operations on the remote store go wrong until the fault is healed."""
 
     def _instructions(self) -> tuple[str, ...]:
         """A line for the plugin for each operation: the operation's name, and how it goes wrong."""
@@ -68,7 +68,7 @@ class BreaksOperations(OnRemoteStore):
             operations = [line.split()[0] for line in lines if line in instructions]
             evidence[node.name] = {"operations": {name: operations.count(name) for name in sorted(set(operations))}}
         took_effect = any(node_evidence["operations"] for node_evidence in evidence.values())
-        return Proof(took_effect, evidence, "no operation of a target on the remote store met it")
+        return Proof(took_effect, evidence, "no operation of a target on the remote store met the fault")
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
         self._write_instructions(node, ())
@@ -90,7 +90,7 @@ def _plugin_log(node: NodeControl) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailingRemoteStore(BreaksOperations):
+class FailingRemoteStore(RemoteOperationFault):
     """The remote store refuses the targets' `operations`: to copy segments to it, to fetch from them, and to delete
     them; by default all three, as if it were gone. Its proof: the store's plugin noted operations that it refused."""
 
@@ -104,7 +104,7 @@ class FailingRemoteStore(BreaksOperations):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlowRemoteStore(BreaksOperations):
+class SlowRemoteStore(RemoteOperationFault):
     """Each of the targets' `operations` on the remote store takes `seconds` longer. Its proof: the store's plugin noted
     operations that it delayed."""
 
@@ -119,7 +119,7 @@ class SlowRemoteStore(BreaksOperations):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FullRemoteStore(BreaksOperations):
+class FullRemoteStore(RemoteOperationFault):
     """The remote store is full for the targets: half of a segment that they copy arrives, and the copy fails. Its
     proof: the store's plugin noted copies that it broke off."""
 
@@ -133,7 +133,7 @@ class FullRemoteStore(BreaksOperations):
 
 # This loses records: brokers have deleted their own copies of the oldest segments.
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LostRemoteSegment(OnRemoteStore):
+class LostRemoteSegment(RemoteStoreFault):
     """The oldest segment of each partition is gone from the remote store for good; with `lane`, only segments of that
     lane. Its proof: each of these segments was there, and is there no more."""
 
@@ -154,7 +154,7 @@ class LostRemoteSegment(OnRemoteStore):
         noted = self._noted(cluster)
         if "lost" not in noted:
             topics = topics_of(cluster, self.lane)
-            noted["lost"] = inside_of(nodes[0]).must_execute("sh", "-c", _LOSE, "sh", *topics).split()
+            noted["lost"] = inside_of(nodes[0]).must_execute("sh", "-c", _REMOVE_OLDEST, "sh", *topics).split()
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Whether there were segments, and the Docker engine sees none of them in the store."""

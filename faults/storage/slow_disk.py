@@ -14,16 +14,16 @@ from annotated_types import Interval
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
 from kafka_chaos.faults.fault import Appearance, Pattern, Proof
-from kafka_chaos.faults.storage.disks import OnDisk, disk_of, why_no_disks
+from kafka_chaos.faults.storage.disks import DiskFault, disk_of, why_no_disks
 
 _WRITE_COUNT = 3  # timed writes, after a first write, which need not wait
 _BLKIO = Path("/sys/fs/cgroup/blkio")  # in cgroup version 1
 _CONTROLLERS = Path("/sys/fs/cgroup/cgroup.controllers")  # in cgroup version 2
-_TOOK = re.compile(r", (?P<seconds>[\d.e-]+) s,")  # as in dd's `2048 bytes (2.0 kB) copied, 0.15 s, 13.7 kB/s`
+_DD_TIME = re.compile(r", (?P<seconds>[\d.e-]+) s,")  # as in dd's `2048 bytes (2.0 kB) copied, 0.15 s, 13.7 kB/s`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlowDisk(OnDisk):
+class SlowDisk(DiskFault):
     """The disks of the brokers take at most `writes_per_second`, and each write waits until it is on the disk. Its
     proof: writes to each disk, made and timed inside the broker's container, take at least half as long as the rate
     implies."""
@@ -31,7 +31,7 @@ class SlowDisk(OnDisk):
     writes_per_second: Annotated[int, Interval(ge=1, le=100)] = 20
     kind: ClassVar[str] = "slow-disk"
     holds: ClassVar[str] = "disk slow"
-    # The limit is one of the container's cgroup, which ends with the process.
+    # The limit belongs to the container's cgroup, which ends with the process.
     ends_with_process: ClassVar[bool] = True
     # Requests pile up and are appended later, as after a pause.
     counts_as: ClassVar[str] = "pause"
@@ -66,7 +66,7 @@ class SlowDisk(OnDisk):
             code, output = inside.execute("dd", "if=/dev/zero", f"of={probe}", "bs=512", f"count={_WRITE_COUNT + 1}")
         finally:
             inside.execute("rm", "-f", probe)
-        took = _TOOK.search(output)
+        took = _DD_TIME.search(output)
         if code != 0 or took is None:
             return Proof(False, {}, f"nothing could be written: {output.strip()}")
         seconds = float(took["seconds"]) / _WRITE_COUNT

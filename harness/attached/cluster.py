@@ -95,7 +95,7 @@ class AttachedCluster:
         with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as threads:
             list(threads.map(start_and_wait, nodes))
 
-    def require_whole(self) -> None:
+    def require_all_nodes(self) -> None:
         """Raise unless the file of nodes names exactly this cluster's brokers, and all nodes that may be broken run."""
         if set(self.file.brokers) != set(self.addresses):
             raise UsageFailure(
@@ -151,8 +151,8 @@ def with_brokers_configuration(
     experiment: Experiment, client_configs: Mapping[str, str], admin: ClusterAdmin
 ) -> tuple[Experiment, ConfigurationUnread]:
     """The experiment, with the brokers' actual values for the keys that predictions depend on; and an event, which
-    lists the configurations that could not be read and the keys that no broker told. Topics' own configurations are
-    compared in `run/attach.py`.
+    lists the configurations that could not be read and the keys whose values no broker reported. Topics' own
+    configurations are compared in `run/attach.py`.
 
     Raises `UsageFailure` for a key of brokers or clients that the model does not know, unless a lane's `assume` has it.
     """
@@ -168,7 +168,7 @@ def with_brokers_configuration(
             for _, message in refused_keys(kind, client_configs, lane):
                 raise UsageFailure(f"--client-config: {message}")
     version_keys = known_keys("broker", experiment.cluster.kafka_version)
-    told = {
+    reported = {
         key: weakest(entries[key].value for entries in brokers.values() if key in entries)
         for key, weakest in _WEAKEST_VALUE.items()
         if key in version_keys and any(key in entries for entries in brokers.values())
@@ -176,17 +176,17 @@ def with_brokers_configuration(
     transactional = any(lane.transactional for lane in experiment.lane_specs)
     if transactional and (partitions := admin.partitions(TRANSACTION_STATE)):
         # The topic exists: it keeps the configuration of its creation, whatever the brokers have now.
-        told[f"{_STATE_LOG}.replication.factor"] = str(min(len(state.replicas) for state in partitions.values()))
+        reported[f"{_STATE_LOG}.replication.factor"] = str(min(len(state.replicas) for state in partitions.values()))
         if topic_config := admin.configuration(ResourceType.TOPIC, TRANSACTION_STATE):
-            told[f"{_STATE_LOG}.min.isr"] = topic_config["min.insync.replicas"].value
+            reported[f"{_STATE_LOG}.min.isr"] = topic_config["min.insync.replicas"].value
         else:
             unread.append(f"of topic {TRANSACTION_STATE}")
     needed = [key for key in _WEAKEST_VALUE if key in version_keys and (transactional or key == LEADER_REBALANCE)]
-    untold = [key for key in needed if key not in told and brokers]
-    # For keys that were not told, the experiment's values are assumed. If it has none, leaders are assumed to move back
-    # to the preferred replicas, as they do by default.
+    untold = [key for key in needed if key not in reported and brokers]
+    # For keys that were not reported, the experiment's values are assumed. If it has none, leaders are assumed to move
+    # back to the preferred replicas, as they do by default.
     assumed = {LEADER_REBALANCE: "true", **experiment.cluster.broker_configs} if unread or untold else {}
-    cluster_spec = experiment.cluster.model_copy(update={"broker_configs": {**assumed, **told}, "configs_of": {}})
+    cluster_spec = experiment.cluster.model_copy(update={"broker_configs": {**assumed, **reported}, "configs_of": {}})
     configured = experiment.model_copy(update={"cluster": cluster_spec})
     # Without faults, none of these keys matters: they decide about elections and about replicas of internal topics.
     has_faults = any(lane.faults for _, _, lane in configured.lanes)

@@ -1,8 +1,8 @@
 """Makes the file for `run --attach --nodes` from a Docker Compose file: its Kafka nodes, and commands to break them.
 
-The images of Apache, Bitnami and Confluent are configured by environment variables: `KAFKA_` or `KAFKA_CFG_`, and a
-property's name. So the variables tell whether a service is a broker, and which id it has. A Compose file is read as
-Compose does, except that `extends`, `include`, and other files such as `docker-compose.override.yml` are not followed.
+The images of Apache, Bitnami and Confluent are configured by environment variables, each named `KAFKA_` or
+`KAFKA_CFG_` and a property's name. So the variables tell whether a service is a broker, and which id it has. The file
+is read as Compose does, but without following `extends`, `include`, and other files (`docker-compose.override.yml`).
 """
 
 import os
@@ -74,7 +74,7 @@ class _ComposeFile:
     variables: Mapping[str, str]
 
     def nodes(self, project: str | None) -> list[ComposeNode]:
-        """The nodes in the order of the file. At least one broker's id is known, and no two nodes share an id."""
+        """The nodes in the order of the file. Refuses a file in which no broker has an id, or two nodes share one."""
         services = self.values.get("services")
         if not isinstance(services, dict) or not all(isinstance(keys, dict) for keys in services.values()):
             raise self.refusal("expected a mapping of services", "services")
@@ -159,7 +159,7 @@ class _ComposeFile:
         return str(operand) if operator.endswith("+") else value
 
     def refusal(self, message: str, *keys: str) -> UsageFailure:
-        """The error for what is wrong at these keys, with its line."""
+        """The error with this message about these keys of the file, and their line."""
         return UsageFailure(one_line(f"{self.path}:{line_of(self.document, keys)}: {dotted(keys)}: {message}"))
 
 

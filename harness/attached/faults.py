@@ -1,7 +1,7 @@
-"""The fault kinds for an attached cluster, done by the commands of its nodes, and their proofs.
+"""The fault kinds that commands can inject into the nodes of an attached cluster, and their proofs.
 
 A command's exit code proves nothing. The proof is the state that the node's `state` command prints, and what clients
-see: a broker that is down, frozen or isolated does not answer them, but a broker that is cut off from others does.
+see: a broker that is down, frozen or isolated does not answer them. A broker that is cut off from other brokers does.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,7 +76,7 @@ class AttachedIsolate(_ProvenByState, Isolate):
 
 
 class AttachedPartition(Partition):
-    """The fault `partition`, done by `cut` and `mend`, and proven by the number of packets that `stopped` prints."""
+    """The fault `partition`: `cut` injects it, `mend` heals it, and the number that `stopped` prints proves it."""
 
     commands = ("state", "cut", "stopped", "mend")
     holds: ClassVar[str] = CUT_OFF
@@ -103,16 +103,16 @@ def _attached(node: object) -> AttachedNode:
     return cast("AttachedNode", node)
 
 
-_ATTACHED_KINDS = (AttachedKill, AttachedStop, AttachedPause, AttachedIsolate, AttachedPartition)
-BY_KIND: Mapping[str, Any] = {attached.kind: attached for attached in _ATTACHED_KINDS}
-"""The class of each fault kind that commands can do, by the name of the kind."""
+_CLASSES = (AttachedKill, AttachedStop, AttachedPause, AttachedIsolate, AttachedPartition)
+KINDS: Mapping[str, Any] = {attached.kind: attached for attached in _CLASSES}
+"""The class of each fault kind that commands can inject, by the name of the kind."""
 
 
-def done_by_commands(fault: Fault) -> Fault:
-    """The same fault, done by the commands of nodes. Raises `UsageFailure` if no command does it."""
-    attached = BY_KIND.get(fault.kind)
+def injected_by_commands(fault: Fault) -> Fault:
+    """The same fault, injected by the commands of nodes. Raises `UsageFailure` if no command can inject it."""
+    attached = KINDS.get(fault.kind)
     if attached is None:
-        raise UsageFailure(f"{fault.kind}: an attached cluster has no command for it; expected {', '.join(BY_KIND)}")
+        raise UsageFailure(f"{fault.kind}: an attached cluster has no command for it; expected {', '.join(KINDS)}")
     if isinstance(fault, Partition) and (fault.direction, fault.port, fault.action) != ("both", None, "drop"):
         raise UsageFailure("partition: `cut` drops all packets, both ways: leave out `direction`, `port` and `action`")
     same_fault: Fault = attached(**{field.name: getattr(fault, field.name) for field in fields(fault)})
@@ -121,12 +121,12 @@ def done_by_commands(fault: Fault) -> Fault:
 
 def require_commands(fault: Fault, file: NodesFile, allowed: Sequence[str]) -> None:
     """Raise `UsageFailure` if the fault may hit a node that may not be broken, or that lacks a command for it."""
-    done_by_commands(fault)
+    injected_by_commands(fault)
     for kind, number in _nodes_at_risk(fault, file):
         name, entry = file.name_of(kind, number), file.entry(kind, number)
         if name not in allowed:
             raise UsageFailure(f"{fault.target.text} may be {name}, which --allow-faults does not name")
-        lacking = [key for key in BY_KIND[fault.kind].commands if getattr(entry, key) is None]
+        lacking = [key for key in KINDS[fault.kind].commands if getattr(entry, key) is None]
         if lacking:
             raise UsageFailure(f"{fault.kind} needs the command {lacking[0]} of {name}, which the file of nodes lacks")
         if fault.kind == Isolate.kind and kind != "brokers":

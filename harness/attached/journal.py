@@ -4,7 +4,7 @@ Guarantee: whatever a run has broken and not healed is in its journal, so that `
 run, can heal it without the file that lists the nodes. Only this user can read a journal: commands may hold secrets.
 
 A command that takes longer than its time-out is ended, with the processes that it started. Messages name the node and
-the command's key in the file of nodes, such as `broker-1: kill`, and show the end of its output, never the command.
+the command's key in the file of nodes, such as `broker-1: kill`, and show the end of the output, never the command.
 """
 
 import itertools
@@ -106,14 +106,14 @@ def heal_abandoned() -> list[str]:
         lines = file.lines()
         if not lines or owner_is_alive(lines[0]["labels"]):
             continue
-        former_failures = len(failures)
+        failures_before = len(failures)
         for healing in reversed(_unhealed(lines)):
             try:
                 healing.run()
                 healed.append(healing.what)
             except ClusterFailure as failure:
                 failures.append(failure)
-        if len(failures) == former_failures:
+        if len(failures) == failures_before:
             file.end()
     if failures:
         raise failures[0]

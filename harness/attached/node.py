@@ -57,7 +57,7 @@ class AttachedNode:
         self._end("kill")
 
     def stop(self) -> None:
-        """End the process in order."""
+        """End the process by a controlled shutdown."""
         self._end("stop")
 
     def _end(self, command: str) -> None:

@@ -27,7 +27,7 @@ _Command = Annotated[Command | None, BeforeValidator(lambda value: {"run": value
 
 
 class Commands(Spec):
-    """How a node is broken and healed.
+    """The commands that break and heal a node.
 
     The shell finds the node in the variables NODE (its name), NODE_ID and NODE_ADDRESS, and for `cut` the addresses of
     its peers in PEERS, separated by spaces. A command has to end with exit code 0.
@@ -35,12 +35,12 @@ class Commands(Spec):
 
     state: _Command = Field(default=None, description="prints `running`, `frozen` or `down` as its last line")
     kill: _Command = Field(default=None, description="end the process at once (SIGKILL), and keep it down")
-    stop: _Command = Field(default=None, description="end the process in order (SIGTERM), and keep it down")
+    stop: _Command = Field(default=None, description="shut the process down (SIGTERM), and keep it down")
     start: _Command = Field(default=None, description="start the process again, on the same data")
     pause: _Command = Field(default=None, description="freeze the process (SIGSTOP, or a cgroup's freezer)")
     thaw: _Command = Field(default=None, description="thaw the process")
-    isolate: _Command = Field(default=None, description="cut it off from everybody, clients included")
-    cut: _Command = Field(default=None, description="cut it off from PEERS, in both directions")
+    isolate: _Command = Field(default=None, description="cut the node off from everybody, clients included")
+    cut: _Command = Field(default=None, description="cut the node off from PEERS, in both directions")
     stopped: _Command = Field(default=None, description="prints how many packets `cut` has stopped so far")
     mend: _Command = Field(default=None, description="undo `isolate` and `cut`; does nothing where nothing is cut")
 

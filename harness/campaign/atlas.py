@@ -70,7 +70,7 @@ class Atlas(BaseModel):
                 lanes = [
                     lane_of_client({"lane": f"{client.replace(' ', '-')}-{number}", "leader": 1, **keys}, client)
                     for client in self.clients
-                    if client not in self.left_out
+                    if client not in self.unavailable
                     for number, keys in enumerate(self.lanes, 1)
                 ]
                 experiment = self.experiment(cluster, family, lanes, seed=0)
@@ -81,25 +81,25 @@ class Atlas(BaseModel):
         return trials
 
     @cached_property
-    def left_out(self) -> Mapping[str, str]:
+    def unavailable(self) -> Mapping[str, str]:
         """The clients that this machine can't run, and what it lacks for each."""
         return missing_programs(self.clients)
 
     def policy(self, record: Path, seeds: random.Random) -> Policy[None]:
         """Yield attempts of the trials with the fewest runs in the record. The first is made even without budget."""
         for number in itertools.count():
-            tried = Counter(run.cell for run in read_record(record))
-            yield Attempt(self.next_run(tried, seeds.randrange(2**31)), Path(self._source).stem, is_due=number == 0)
+            tries = Counter(run.cell for run in read_record(record))
+            yield Attempt(self.next_run(tries, seeds.randrange(2**31)), Path(self._source).stem, is_due=number == 0)
 
-    def next_run(self, tried: Mapping[Cell, int], seed: int) -> Experiment:
+    def next_run(self, tries: Mapping[Cell, int], seed: int) -> Experiment:
         """The next run's experiment, with the trials that were tried least; among equals, those of the first cluster.
 
-        `tried`: in how many runs each cell was.
+        `tries`: in how many runs each cell was.
         """
         chance = random.Random(seed)
         order = {cluster: number for number, cluster in enumerate(self.clusters)}
         trials = sorted(
-            self.trials, key=lambda trial: (tried.get(trial.cell, 0), order[trial.cell.cluster], chance.random())
+            self.trials, key=lambda trial: (tries.get(trial.cell, 0), order[trial.cell.cluster], chance.random())
         )
         first = trials[0]
         group = [trial for trial in trials if (trial.cell.cluster, trial.family) == (first.cell.cluster, first.family)]

@@ -50,7 +50,7 @@ class ShareOfRuns:
         return sum(map(bool, self.counts))
 
     @property
-    def most(self) -> int:
+    def most_findings(self) -> int:
         """The most findings in one run."""
         return max(self.counts, default=0)
 
@@ -71,7 +71,7 @@ class ShareOfRuns:
         if not self.run_count:
             return "not judged"
         shown = f"in {self.hits} of {self.run_count}" if self.hits else f"in none of {self.run_count}"
-        return f"{shown} ({low:.0%} – {high:.0%}){f', up to {self.most:,}' if self.hits else ''}"
+        return f"{shown} ({low:.0%} – {high:.0%}){f', up to {self.most_findings:,}' if self.hits else ''}"
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class CellSummary:
         return Verdict.gravest(Verdict(run.verdict) for run in self.runs)
 
     @property
-    def worst(self) -> LaneRun:
+    def worst_run(self) -> LaneRun:
         """The run with the gravest verdict; of several such runs, the run with most findings."""
         return max(self.runs, key=lambda run: (run.verdict == self.verdict, sum(run.found.values())))
 
@@ -131,7 +131,7 @@ class CellSummary:
                 for name, share in self.shares.items()
             ],
             "gaps_s": list(self.gaps or ()),
-            "worst_run": self.worst.run,
+            "worst_run": self.worst_run.run,
         }
 
 

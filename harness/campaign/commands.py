@@ -79,7 +79,7 @@ def campaign_options(
         click.option("--minutes", type=click.FloatRange(min=0), default=minutes, show_default=True,
                      help="Start no run that would end after this time, except the first of each experiment."),
         click.option("--seed", type=click.IntRange(min=0),
-                     help="Decides the seed of every run, whatever a file says; drawn by default."),
+                     help="The seed that decides all runs' seeds; seeds in files are ignored. Random by default."),
         click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path(out), show_default=True,
                      help=out_help),
         click.option("--record", type=click.Path(path_type=Path, dir_okay=False), help=record_help),
@@ -106,21 +106,21 @@ def campaign_options(
 @click.argument("experiments", nargs=-1, type=ExperimentPath(path_type=Path, exists=True))
 @click.option("--repeats", type=click.IntRange(min=1), help="Run each experiment at most this many times.")
 @click.option("--on", metavar="VERSION/MODE",
-              help="Cluster if an experiment names none, such as 4.2.0/kraft; `turn`: each day another.")  # fmt: skip
-@campaign_options(60.0, "runs/nightly", "Where to write a folder per nightly run.")
+              help="Cluster of experiments without one, such as 4.2.0/kraft; `turn`: another every day.")  # fmt: skip
+@campaign_options(60.0, "runs/nightly", "Where to write each call's folder.")
 @ENGINE
 def nightly_command(
     options: CampaignOptions, experiments: tuple[Path, ...], repeats: int | None, on: str | None, engine: str
 ) -> None:
-    """Repeat experiments (files or folders) in turn and count what every lane shows, with 95 % intervals.
+    """Repeat experiments in turn, and count in how many runs each lane shows each anomaly, with 95 % intervals.
 
-    Without EXPERIMENTS, it repeats the files in experiments/nightly: every acks setting × idempotence ×
+    EXPERIMENTS are files or folders. The default is the folder experiments/nightly: every acks setting × idempotence ×
     min.insync.replicas × unclean election under kill, stop, pause and partition, and under two faults of each of six
-    families; transactional producers; consumer groups and loops. It names and leaves out what this machine can't run.
+    families; transactional producers; consumer groups and loops. Files that this machine can't run are left out.
 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
-    from kafka_chaos.harness.campaign.in_turn import cluster_on, experiments_in, in_turn, load_on
+    from kafka_chaos.harness.campaign.in_turn import cluster_keys, experiments_in, in_turn, load_for_cluster
     from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.report.listeners.by_options import write_job_summary
@@ -128,7 +128,7 @@ def nightly_command(
     from kafka_chaos.verification.spark.session import require_engine
 
     require_engine(Engine(engine))
-    cluster = None if on is None else cluster_on(on, datetime.now(UTC).date())
+    cluster = None if on is None else cluster_keys(on, datetime.now(UTC).date())
     if cluster is not None:
         options.say(f"on Kafka {', '.join(cluster.values())}")
     paths = experiments_in(experiments or [EXPERIMENTS])
@@ -142,7 +142,7 @@ def nightly_command(
         check_output(options.out, load_experiment(path))
     runs = None if repeats is None else repeats * len(paths)
     run = partial(run_experiment, engine=Engine(engine))
-    campaign = options.follow(partial(in_turn, paths, partial(load_on, cluster)), runs, run)
+    campaign = options.follow(partial(in_turn, paths, partial(load_for_cluster, cluster)), runs, run)
     write_job_summary(campaign.to_markdown())
     options.say(f"\n{campaign.to_markdown()}")
     options.conclude(campaign)
@@ -153,7 +153,7 @@ def nightly_command(
 @click.option("--shrink-minutes", type=click.FloatRange(min=0), default=15.0, show_default=True,
               help="Minutes to shrink each new finding that no known defect explains; 0: not at all.")  # fmt: skip
 @click.option("--runs", "max_runs", type=click.IntRange(min=1), help="Make at most this many runs.")
-@campaign_options(30.0, "runs/hunt", "Where to write a folder per call, and the record that the next call continues.")
+@campaign_options(30.0, "runs/hunt", "Where to write each call's folder, and the record that the next call continues.")
 @ENGINE
 def hunt_command(
     options: CampaignOptions, experiment: Path, shrink_minutes: float, max_runs: int | None, engine: str
@@ -175,7 +175,7 @@ def hunt_command(
     hunt = Hunt.from_file(experiment, options.out / f"{experiment.stem}.jsonl")
     check_output(options.out, load_experiment(experiment))
     former = len(hunt.rounds)
-    for name, lacks in hunt.left_out.items():
+    for name, lacks in hunt.unavailable.items():
         options.say(f"{name} is left out: {lacks}")
     options.say(f"hunting with seed {options.seed}" + (f", after {counted(former, 'round')}" if former else ""))
     with ClusterOfRuns("hunt", Engine(engine)) as cluster:
@@ -189,12 +189,12 @@ def _say_findings(
     options: CampaignOptions, hunt: Hunt, former: int, folder: Path, shrink_minutes: float, engine: str
 ) -> None:
     """Say what a hunt tried and found, and shrink new findings. `former`: the number of rounds of earlier calls."""
-    tried = ", ".join(f"{name} {count}" for name, count in hunt.tried.most_common())
+    tried = ", ".join(f"{name} {count}" for name, count in hunt.times_tried.most_common())
     options.say(f"tried: {tried or 'nothing'}")
-    for schedule in hunt.not_run:
+    for schedule in hunt.skipped_schedules:
         options.say(f"not run: {schedule}")
     counts = [str(len(round_.new)) for round_ in hunt.rounds[former:]]
-    options.say(f"new in the last {counted(len(counts), 'round')}: {', '.join(counts)}")
+    options.say(f"new observations in the last {counted(len(counts), 'round')}: {', '.join(counts)}")
     drafted = set[tuple[int, str]]()
     for discovery, when, number in hunt.first_discoveries():
         options.say(f"found: {discovery.name} {when} ({hunt.rounds[number].run}, lane {discovery.lane})")
@@ -219,7 +219,7 @@ def _draft(
     try:
         narrowing = Narrowing(Path(round_.run), finding, folder / "runs", Budget(minutes), options.say, run)
         if not narrowing.narrow():
-            return f"{finding} did not show again"
+            return f"{finding} was not shown again"
     except KafkaChaosError as failure:
         return f"{finding}: not shrunk: {failure}"
     return str(narrowing.write(folder / f"{discovery.lane}-{discovery.anomaly}.yaml"))
@@ -233,7 +233,7 @@ def _draft(
 )
 @ENGINE
 def atlas_command(options: CampaignOptions, plan: Path, max_runs: int | None, engine: str) -> None:
-    """Try the combinations of PLAN (by default a standard plan) within a time budget, beginning with the least tried.
+    """Try the combinations of PLAN (by default a standard plan) within a time budget, the least tried ones first.
 
     Each run has one cluster, one family of faults, and some lanes. It is added to the record, so that the next call
     goes on where this call stops. The page atlas.html shows each combination of the record, as a cell.
@@ -249,7 +249,7 @@ def atlas_command(options: CampaignOptions, plan: Path, max_runs: int | None, en
     atlas = Atlas.from_file(plan)
     code = 0
     if max_runs != 0:
-        for name, lacks in atlas.left_out.items():
+        for name, lacks in atlas.unavailable.items():
             options.say(f"{name} is left out: {lacks}")
         with ClusterOfRuns("atlas", Engine(engine)) as cluster:
             campaign = replace(options, record=record).follow(partial(atlas.policy, record), max_runs, cluster.run)

@@ -35,12 +35,12 @@ from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS
 from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted, tell_progress
 from kafka_chaos.verification import RunVerdict
 
-_PASSED_OVER = re.compile(r"\s|\[[^]]*\] (?:TRACE|DEBUG) ")
+_IGNORED_LINE = re.compile(r"\s|\[[^]]*\] (?:TRACE|DEBUG) ")
 """The beginning of log lines that are passed over: they continue the line before, or are too detailed."""
-_VARYING = re.compile(r"[\w.:/@$+-]*\d[\w.:/@$+-]*")
+_VARYING_WORD = re.compile(r"[\w.:/@$+-]*\d[\w.:/@$+-]*")
 """A word with a digit, such as an offset, an address or a thread's name: it may change from run to run."""
-_LISTED = re.compile(r"#(?:[\s,]+#)+")
-"""A list of such words, once each is replaced by `#`: its length may change, too."""
+_WORD_LIST = re.compile(r"#(?:[\s,]+#)+")
+"""A list of varying words, once each is replaced by `#`: the list's length may change, too."""
 _KEPT_CHARACTERS = 120
 _DRAWN_KEYS = ("faults", "targets", "clusters", "clients")
 """The keys of `generate` that list names, which are drawn by weights."""
@@ -79,14 +79,14 @@ def lines_of(run_dir: Path) -> Mapping[str, Mapping[str, str]]:
         lines = by_log.setdefault(path.stem, {})
         with path.open(encoding="utf-8", errors="replace") as file:
             for line in file:
-                if not _PASSED_OVER.match(line):
+                if not _IGNORED_LINE.match(line):
                     lines.setdefault(normalised(line.rstrip()), line.rstrip())
     return by_log
 
 
 def normalised(line: str) -> str:
     """The beginning of a line, with `#` for numbers, ids, addresses and names that have digits."""
-    return _LISTED.sub("#", _VARYING.sub("#", line))[:_KEPT_CHARACTERS]
+    return _WORD_LIST.sub("#", _VARYING_WORD.sub("#", line))[:_KEPT_CHARACTERS]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,15 +129,15 @@ class Hunt:
     source: str
     record: Path | None = None
     rounds: list[Round] = field(default_factory=list)
-    tried: Counter[str] = field(default_factory=Counter)
+    times_tried: Counter[str] = field(default_factory=Counter)
     """How often each fault kind, target, cluster and client was in a run."""
-    led_to: Counter[str] = field(default_factory=Counter)
+    fruitful: Counter[str] = field(default_factory=Counter)
     """How often each fault kind, target, cluster and client was in a run that showed something new."""
-    shown: set[str] = field(default_factory=set)
+    observations: set[str] = field(default_factory=set)
     """The texts of `observations_of` of all rounds."""
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    """Clients and fault kinds that this machine can't do, with what they need."""
-    not_run: list[str] = field(default_factory=list)
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    """The clients and fault kinds that this machine can't run or inject, with what they need."""
+    skipped_schedules: list[str] = field(default_factory=list)
     """Schedules that were drawn, but refused or too slow to predict, each with the reason."""
     _last_end: float = field(default_factory=time.monotonic)
     """The monotonic time in seconds when the last round ended; before the first round, when the hunt was made."""
@@ -149,16 +149,16 @@ class Hunt:
         schedule = values.get("schedule")
         if "phases" in values or not isinstance(schedule, Mapping) or "generate" not in schedule:
             raise UsageFailure(f"{path}: expected an experiment with one phase and `schedule: {{generate: …}}`")
-        generate, left_out = dict(schedule["generate"]), dict[str, str]()
-        for key, missing_for in (("clients", missing_programs), ("faults", _impossible)):
+        generate, unavailable = dict(schedule["generate"]), dict[str, str]()
+        for key, missing_for in (("clients", missing_programs), ("faults", _unavailable_kinds)):
             if names := generate.get(key):
-                left_out |= missing_for(names)
-                generate[key] = [name for name in names if name not in left_out]
+                unavailable |= missing_for(names)
+                generate[key] = [name for name in names if name not in unavailable]
                 if not generate[key]:
-                    raise UsageFailure(f"{path}: {key}: expected one that this machine can do")
+                    raise UsageFailure(f"{path}: {key}: expected one that is possible on this machine")
         if "clients" in generate:
             generate["clients"] = [str(parse_client(text) or IN_PROCESS) for text in generate["clients"]]
-        hunt = cls({**values, "schedule": {"generate": generate}}, str(path), record, left_out=left_out)
+        hunt = cls({**values, "schedule": {"generate": generate}}, str(path), record, unavailable=unavailable)
         for former in read_lines(record, Round, "a round of a hunt") if record is not None else ():
             hunt._count(former)
         return hunt
@@ -183,7 +183,7 @@ class Hunt:
                     predict_cached(lane, budget=Budget(MOST_STATES, progress=tell_progress, interval=PROGRESS_SECONDS))
                 return experiment
             except (UsageFailure, ScopeNotExhausted) as refused:
-                self.not_run.append(f"{described}: {refused}")
+                self.skipped_schedules.append(f"{described}: {refused}")
                 refusals[str(refused)] += 1
         raise UsageFailure(f"{self.source}: none of {MOST_DRAWS} schedules can run: {refusals.most_common(1)[0][0]}")
 
@@ -192,7 +192,7 @@ class Hunt:
         generate = dict(self.values["schedule"]["generate"])
         weights = generate.get("weights", {})
         generate["weights"] = {
-            name: weights.get(name, 1.0) * (1 + self.led_to[name]) / (1 + self.tried[name])
+            name: weights.get(name, 1.0) * (1 + self.fruitful[name]) / (1 + self.times_tried[name])
             for key in _DRAWN_KEYS
             for name in generate.get(key, ())
         }
@@ -207,7 +207,7 @@ class Hunt:
             seconds=round(time.monotonic() - self._last_end, 1),
             run=str(result.path),
             drawn=tuple(_drawn(experiment)),
-            new=tuple(sorted(observations_of(result.path) - self.shown)),
+            new=tuple(sorted(observations_of(result.path) - self.observations)),
             found=tuple(discoveries(result.verdict, clients)),
         )
         self._last_end = time.monotonic()
@@ -231,9 +231,9 @@ class Hunt:
     def _count(self, round_: Round) -> None:
         """Count a round of this hunt, or of a former hunt with the same record."""
         self.rounds.append(round_)
-        self.shown.update(round_.new)
-        self.tried.update(round_.drawn)
-        self.led_to.update(round_.drawn if round_.new else ())
+        self.observations.update(round_.new)
+        self.times_tried.update(round_.drawn)
+        self.fruitful.update(round_.drawn if round_.new else ())
 
 
 def discoveries(verdict: RunVerdict, clients: Mapping[str, str]) -> Iterator[Discovery]:
@@ -248,13 +248,13 @@ def discoveries(verdict: RunVerdict, clients: Mapping[str, str]) -> Iterator[Dis
             if lane.verdict == _VIOLATION and anomaly in ALL_ANOMALIES:
                 # Each entry is a set of known defects that explain the violation together.
                 defects = lane.explained.get(reason, ())
-                known_name = " or ".join(" with ".join(together) for together in defects)
+                known_name = " or ".join(" with ".join(combination) for combination in defects)
                 name = known_name or f"{anomaly} of {clients[lane.lane]}"
                 yield Discovery(name=name, lane=lane.lane, anomaly=anomaly, is_explained=bool(defects))
 
 
-def _impossible(kinds: Iterable[str]) -> dict[str, str]:
-    """The kinds of faults that this machine can't do, with what it lacks."""
+def _unavailable_kinds(kinds: Iterable[str]) -> dict[str, str]:
+    """The kinds of faults that are impossible on this machine, with what the machine lacks."""
     installed = fault_kinds()
     return {kind: lacks for kind in kinds if kind in installed and (lacks := installed[kind].unavailable()) is not None}
 

@@ -34,7 +34,7 @@ def experiments_in(paths: Sequence[Path]) -> list[Path]:
     return files
 
 
-def cluster_on(text: str, day: date) -> dict[str, str]:
+def cluster_keys(text: str, day: date) -> dict[str, str]:
     """The keys of the cluster `VERSION/MODE`, or of the day's cluster if the text is `turn`. Raises `UsageFailure`.
 
     No day's cluster is older than 0.11, which brought idempotent producers: the experiments need them.
@@ -45,7 +45,7 @@ def cluster_on(text: str, day: date) -> dict[str, str]:
     return cluster_named(turns[day.toordinal() % len(turns)] if text == "turn" else text)
 
 
-def load_on(cluster: Mapping[str, str] | None, path: Path, seed: int) -> Experiment:
+def load_for_cluster(cluster: Mapping[str, str] | None, path: Path, seed: int) -> Experiment:
     """The experiment in a file, on this cluster unless the file has the key `cluster`."""
     cluster_key = {} if cluster is None or "cluster" in experiment_values(path) else {"cluster": cluster}
     return load_experiment(path, overrides={"seed": seed, **cluster_key})

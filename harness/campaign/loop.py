@@ -53,8 +53,8 @@ class Budget:
     minutes: float
     runs: int | None = None
     clock: Callable[[], float] = time.monotonic
-    made: int = 0  # the attempts so far
-    longest: dict[str, float] = field(default_factory=dict)
+    attempts_made: int = 0
+    longest_seconds: dict[str, float] = field(default_factory=dict)
     """The seconds of the longest attempt of each name."""
 
     def __post_init__(self) -> None:
@@ -69,13 +69,13 @@ class Budget:
         """Whether the attempt may begin."""
         if attempt.is_due:
             return True
-        needed = self.longest.get(attempt.name, 0.0) * (1 + attempt.spare)
-        return (self.runs is None or self.made < self.runs) and self.elapsed + needed <= self.minutes * 60
+        needed = self.longest_seconds.get(attempt.name, 0.0) * (1 + attempt.spare)
+        return (self.runs is None or self.attempts_made < self.runs) and self.elapsed + needed <= self.minutes * 60
 
     def described(self) -> str:
         """How far the campaign is, in a line."""
         of_runs = f" of {self.runs}" if self.runs else ""
-        return f"run {self.made + 1}{of_runs}, {in_minutes(self.elapsed)} of {in_minutes(self.minutes * 60)}"
+        return f"run {self.attempts_made + 1}{of_runs}, {in_minutes(self.elapsed)} of {in_minutes(self.minutes * 60)}"
 
 
 def follow(policy: Policy[T], budget: Budget, perform: Callable[[Attempt], Outcome]) -> T | None:
@@ -88,9 +88,9 @@ def follow(policy: Policy[T], budget: Budget, perform: Callable[[Attempt], Outco
                 continue
             started = budget.clock()
             outcome = perform(attempt)
-            budget.made += 1
+            budget.attempts_made += 1
             seconds = budget.clock() - started
-            budget.longest[attempt.name] = max(seconds, budget.longest.get(attempt.name, 0.0))
+            budget.longest_seconds[attempt.name] = max(seconds, budget.longest_seconds.get(attempt.name, 0.0))
             attempt = policy.send(outcome)
     except StopIteration as end:
         result: T = end.value

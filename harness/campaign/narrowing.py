@@ -28,7 +28,7 @@ from kafka_chaos.harness.report.pages import environment
 LEAD = 2.0
 """Seconds of load before the first fault of a candidate; fewer if the fault came earlier in the run to shrink."""
 TAIL = 3.0
-"""The least seconds of load after the last fault."""
+"""The fewest seconds of load after the last fault."""
 _MOST_LINES_PER_LOG = 15
 _ATTEMPTS = "shrunk"
 """The name of all attempts: the budget expects each to last as long as the longest of that name."""
@@ -60,7 +60,7 @@ class Narrowing:
     """How often the result was run."""
     tried: list[tuple[Path, bool]] = field(default_factory=list)
     """All runs' directories, with whether they showed the finding."""
-    shown_by: Path | None = None
+    last_showing_run: Path | None = None
     """The last run of the result that showed the finding."""
     faultless_run: tuple[Path, bool] | None = None
     """The run of the result without faults, with whether it showed the finding."""
@@ -89,7 +89,7 @@ class Narrowing:
         return bool(follow(self.policy(), self.budget, perform))
 
     def policy(self) -> Policy[bool]:
-        """Confirm the finding, shrink the schedule, compare the result; returns whether the finding was confirmed."""
+        """Confirm the finding, shrink the schedule, run the result beside controls; returns if it was confirmed."""
         shrinking = yield from self._confirm()
         if shrinking is None:
             return False
@@ -145,7 +145,7 @@ class Narrowing:
         return {**self.values, "phases": [{**phase, **changed}]}
 
     def _run(self, values: Mapping[str, Any], *, is_due: bool = False, spare: int = 0) -> Policy[set[str]]:
-        """Have an experiment run; returns the lanes that showed the anomaly. `is_due`, `spare`: as in `Attempt`."""
+        """Run an experiment, and return the lanes that showed the anomaly. `is_due`, `spare`: as in `Attempt`."""
         experiment = experiment_of(values, "the shrunk schedule")
         outcome = yield Attempt(experiment, _ATTEMPTS, is_due=is_due, spare=spare)
         if isinstance(outcome, Exception):
@@ -158,7 +158,7 @@ class Narrowing:
     def _confirm(self) -> Policy[Shrinking | None]:
         """Find the fewest lanes with which the whole schedule shows the finding, and leave only these in the phase.
 
-        Returns the `Shrinking` that counted the runs that showed it; None if too few did, whatever the lanes.
+        Returns the `Shrinking` that counted these runs; None if too few runs showed the finding, whatever the lanes.
         First the finding's lane is tried with clients that stay, then with its own clients, then beside all lanes of
         its phase. A lane with a loop is never tried alone, since it reads another lane.
         """
@@ -179,7 +179,7 @@ class Narrowing:
             try:
                 is_confirmed = yield from shrinking.confirm(self.whole_schedule, wanted=self.confirm)
             except OutOfBudget:
-                took = self.budget.longest.get(_ATTEMPTS, 0.0)
+                took = self.budget.longest_seconds.get(_ATTEMPTS, 0.0)
                 minutes = f"{self.budget.minutes:g} minutes"
                 raise UsageFailure(f"{minutes} are too short for the first runs; one took {took:.0f} s") from None
             if is_confirmed:
@@ -209,14 +209,14 @@ class Narrowing:
             self.run_count += 1
             self.hits.update(shown)
             if self.finding.lane in shown:
-                self.shown_by = self.tried[-1][0]
+                self.last_showing_run = self.tried[-1][0]
         yield from self._run(self.experiment(self.schedule, faultless=True), is_due=True)
         self.faultless_run = self.tried[-1]
 
     def _lines(self) -> Iterator[tuple[str, list[str]]]:
         """For each log, the lines that the run without faults did not log, each once; no logs of controls' clients."""
         usual = set[str]().union(*(lines_of(self.faultless_run[0]).values() if self.faultless_run else ()))
-        for name, lines in lines_of(self.shown_by or self.run_dir).items():
+        for name, lines in lines_of(self.last_showing_run or self.run_dir).items():
             new = [line for normalised, line in lines.items() if normalised not in usual]
             if new and not name.startswith(tuple(f"client-{control}-" for control in self.controls)):
                 usual |= lines.keys()

@@ -1,4 +1,4 @@
-"""Makes an experiment from a run. The experiment has the run's faults at the times and on the servers that they hit.
+"""Makes an experiment from a run: with the run's faults, when they really came, on the servers that they hit.
 
 Guarantee: what the run did not record is refused, not guessed.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.metadata import SERVER
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
-from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
+from kafka_chaos.faults.target import CLIENT_ROLES, Target, TargetError
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.verification.inputs.documents.reading import json_lines, parsed_yaml, read_object
@@ -75,7 +75,7 @@ def _target(event: Mapping[str, Any], line: str) -> str:
     resolved = event.get("resolved") or ()
     with suppress(TargetError):
         requested = Target.parse(str(event.get("target")))
-        if requested.role in OF_CLIENTS:
+        if requested.role in CLIENT_ROLES:
             return requested.text
     matches = [match for name in resolved if (match := SERVER.fullmatch(str(name))) is not None]
     roles = {match["role"] for match in matches}

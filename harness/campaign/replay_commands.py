@@ -20,7 +20,7 @@ _OUT = click.option("--out", type=click.Path(path_type=Path, file_okay=False), d
 @click.command("replay")
 @_RUN
 @_OUT
-@click.option("--times", type=click.IntRange(min=1), default=1, show_default=True, help="How often to run it.")
+@click.option("--times", type=click.IntRange(min=1), default=1, show_default=True, help="How often to repeat the run.")
 @click.option("--print", "only_print", is_flag=True, help="Print the experiment to run as YAML; start nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as one JSON object.")
 @QUIET
@@ -72,15 +72,15 @@ def replay_command(
 @_RUN
 @_OUT
 @click.option("--finding", "named", metavar="LANE:ANOMALY",
-              help="What must be shown; by default the first finding that the prediction forbids.")  # fmt: skip
+              help="The finding to keep; by default the first one that the prediction forbids.")  # fmt: skip
 @click.option("--minutes", type=click.FloatRange(min=0), default=15.0, show_default=True,
               help="Start no run that would end after this time.")  # fmt: skip
 @click.option("--confirm", type=click.IntRange(min=1), default=2, show_default=True,
               help="How often the whole schedule must show the finding before it is shrunk.")  # fmt: skip
 @click.option("--repeats", type=click.IntRange(min=1), default=10, show_default=True,
-              help="How often the result is run, to say how reliably it and controls show the finding.")  # fmt: skip
+              help="Runs of the result beside its controls, to compare how often each shows the finding.")  # fmt: skip
 @click.option("--into", type=click.Path(path_type=Path, dir_okay=False), default=Path("shrunk.yaml"), show_default=True,
-              help="The experiment to write, and beside it the draft of a report, as .md.")  # fmt: skip
+              help="The file for the experiment; the draft of a report is written beside it, as .md.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 @ENGINE
 def shrink_command(
@@ -98,7 +98,7 @@ def shrink_command(
 
     Each candidate is run until it is clear whether it shows the finding reliably. The result is an experiment with the
     finding's lane, and the nearest control: a lane that differs in one setting and did not show it in the same runs.
-    The draft of a report has the odds of both lanes, and the unusual lines of the logs.
+    The draft of a report says how often both lanes showed it, and has the unusual lines of the logs.
 
     Exit code: 0 if the result showed the finding in at least one run, 2 if RUN's own schedule did not show it again.
     """

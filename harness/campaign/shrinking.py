@@ -17,12 +17,12 @@ from kafka_chaos.harness.campaign.loop import OutOfBudget, Policy
 
 Schedule = tuple[Mapping[str, Any], ...]
 """Faults, each with the keys of an entry of an experiment's `schedule`."""
-TrySchedule = Callable[[Schedule], Policy[bool]]
+Trial = Callable[[Schedule], Policy[bool]]
 """Makes a policy that runs a schedule once, and returns whether the run showed the finding."""
 
 CLEAR_ODDS = 5.0
 """A candidate is decided once one of the two hypotheses is this many times as likely as the other."""
-MOST_TRIED = 7
+MOST_RUNS = 7
 """After this many runs without a decision, the more likely hypothesis counts."""
 SHORTEST = 0.5
 """A fault is not made shorter than this, in seconds."""
@@ -33,10 +33,10 @@ class Shrinking:
     """Makes a schedule smaller, step by step.
 
     `smallest`: the smallest schedule so far that shows the finding. `tried`: how many runs the whole schedule and
-    the candidates taken since have had; `shown`: those with the finding. `results`: by candidate, whether it was taken.
+    the candidates taken since had; `shown`: how many of these showed it. `results`: whether each candidate was taken.
     """
 
-    trial: TrySchedule
+    trial: Trial
     say: Callable[[str], None]
     shown: int = 0
     tried: int = 0
@@ -62,8 +62,8 @@ class Shrinking:
         return self.smallest
 
     def odds(self, results: Sequence[bool]) -> float:
-        """How many times as likely a candidate's results are if it shows the finding as often as the schedules taken so
-        far, than if it shows the finding half as often."""
+        """The likelihood ratio of a candidate's results: that it shows the finding at the rate of the schedules taken
+        so far, against half that rate."""
         # Laplace's rule adds one hit and one miss, since a few runs prove no certainty.
         rate = (self.shown + 1) / (self.tried + 2)
         hits = sum(results)
@@ -75,7 +75,7 @@ class Shrinking:
         if key not in self.results:
             self.say(message)
             results: list[bool] = []
-            while 1 / CLEAR_ODDS < self.odds(results) < CLEAR_ODDS and len(results) < MOST_TRIED:
+            while 1 / CLEAR_ODDS < self.odds(results) < CLEAR_ODDS and len(results) < MOST_RUNS:
                 results.append((yield from self.trial(candidate)))
             self.results[key] = self.odds(results) > 1
             if self.results[key]:

@@ -54,7 +54,7 @@ def check_kernel(image: Check, host: str) -> Iterator[Check]:
 
 def check_broker_disks() -> Check:
     """Whether loop-mounted disks, which storage faults need, work here: a disk is made, broken and removed."""
-    from kafka_chaos.faults.storage.devices.disk import lost_in_trial
+    from kafka_chaos.faults.storage.devices.disk import bytes_lost_in_trial
     from kafka_chaos.faults.storage.disks import why_no_disks
     from kafka_chaos.harness.cluster.containers.labels import run_labels
 
@@ -63,7 +63,7 @@ def check_broker_disks() -> Check:
         return _optional_check(name, reason, "", "storage faults")
     run_id = f"doctor-{secrets.token_hex(4)}"
     try:
-        lost_bytes = lost_in_trial(run_id, run_labels(run_id, keep=False))
+        lost_bytes = bytes_lost_in_trial(run_id, run_labels(run_id, keep=False))
     except (KafkaChaosError, OSError) as error:
         return Check(name, "note", f"a loop mount failed: {error}", "only storage faults need it")
     return Check(name, "ok", f"a loop mount was frozen and thawed, and lost {lost_bytes} bytes when it was cut off")

@@ -150,10 +150,10 @@ class ClusterView(Generic[N]):
         states = {number: node.state() for number, node in self.brokers.items()}
         return [number for number, state in states.items() if state["Running"] and not state["Paused"]]
 
-    def transfer(self, heirs: Mapping[PartitionId, int]) -> None:
-        leadership.transfer(heirs, self.leadership, self._broker_for_admins)
+    def transfer(self, new_leaders: Mapping[PartitionId, int]) -> None:
+        leadership.transfer(new_leaders, self.leadership, self._broker_for_admins)
 
-    def moving(self) -> Collection[PartitionId] | None:
+    def moving_partitions(self) -> Collection[PartitionId] | None:
         return leadership.moving_partitions(self._broker_for_admins)
 
     def move_replicas(self, replicas: Mapping[PartitionId, tuple[int, ...]]) -> None:

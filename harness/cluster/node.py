@@ -153,7 +153,7 @@ class Node:
         """Start the container again, on the same address, host port and data; do nothing if it runs."""
         if not self.is_running():
             if self.disk is not None:
-                self.disk.make_whole()
+                self.disk.repair()
             if self._successor is None:
                 self.container.start()
             else:

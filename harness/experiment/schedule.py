@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError, model_validator
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.fault import can_go_together, defaults, fits
 from kafka_chaos.faults.registry import fault_kind
-from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
+from kafka_chaos.faults.target import CLIENT_ROLES, Target, TargetError
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, ROLES, has_kafka_config_names, parse_client
 from kafka_chaos.harness.cluster.containers.versions import cluster_named
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
@@ -260,7 +260,7 @@ class _Budget:
             parsed = Target.parse(target)
         except TargetError:
             return 0
-        if parsed.role in OF_CLIENTS:
+        if parsed.role in CLIENT_ROLES:
             return 0
         # A target without brokers is ZooKeeper or controllers: if it is broken, any broker may lose its session.
         return parsed.brokers_hit(self._brokers) or self._brokers

@@ -25,7 +25,7 @@ from kafka_chaos.contract.lane.lanes import has_compaction
 from kafka_chaos.contract.lane.recovery import DAY_MS
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.attached.cluster import AttachedCluster, with_brokers_configuration, without_defaults
-from kafka_chaos.harness.attached.faults import done_by_commands, require_commands
+from kafka_chaos.harness.attached.faults import injected_by_commands, require_commands
 from kafka_chaos.harness.attached.journal import heal_abandoned
 from kafka_chaos.harness.attached.node import AttachedNode
 from kafka_chaos.harness.attached.nodes_file import NodesFile
@@ -163,7 +163,7 @@ def _breakable_cluster(experiment: Experiment, cluster: ClusterAccess, admin: Cl
         cluster.client_configs,
         cluster.allowed,
     )
-    nodes.require_whole()
+    nodes.require_all_nodes()
     return nodes
 
 
@@ -213,7 +213,7 @@ class _Stages:
                 observer = FaultEvents(run.events, phase=phase.phase, lanes=phase_run.lanes)
                 view = ClusterView[AttachedNode](self.breakable, self.admin)
                 with Injector(view, observer, seed=run.experiment.seed) as injector:
-                    faults = [done_by_commands(fault) for fault in phase.faults]
+                    faults = [injected_by_commands(fault) for fault in phase.faults]
                     injector.run(faults, start=start, cancelled=run.cancelled)
             run.cancelled.wait(max(0.0, start + duration - time.monotonic()))
         run.gaps.update(phase_run.gaps)

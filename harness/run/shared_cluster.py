@@ -26,7 +26,7 @@ def restore(cluster: Cluster) -> None:
     for node in cluster.nodes:
         node.unpause()
         if node.disk is not None:
-            node.disk.make_whole()
+            node.disk.repair()
     down = [node for node in cluster.nodes if not node.is_running()]
     if down:
         cluster.start_again(down)

@@ -71,18 +71,18 @@ class FakeDisk:
     def is_read_only(self) -> bool:
         return self.read_only
 
-    def make_whole(self) -> None:
+    def repair(self) -> None:
         self.frozen = self.filled = self.read_only = self.cut = False
         self.free, self.loss, self.refusing = 4096, None, {}
 
 
 @dataclass
 class FakeLink:
-    """A link that notes its rules; a test says how many frames they named and took."""
+    """A link that notes its rules; a test says how many frames they matched and took."""
 
     rules: dict[str, dict[str, Any]] = field(default_factory=dict)
     lifted: list[tuple[str, bool]] = field(default_factory=list)
-    named: int = 0
+    matched: int = 0
     told: list[dict[str, Any]] = field(default_factory=list)
 
     def apply(self, rule_id: str, **frames: Any) -> None:
@@ -95,7 +95,7 @@ class FakeLink:
     def tally(self, rule_id: str) -> dict[str, Any] | None:
         if rule_id not in self.rules:
             return None
-        return {"named": self.named, "taken": len(self.told), "told": self.told}
+        return {"matched": self.matched, "taken": len(self.told), "told": self.told}
 
 
 @dataclass
@@ -116,7 +116,7 @@ class FakeClock:
 
     def reading(self, name: str) -> dict[str, float] | None:
         if self.silent:
-            raise EnvironmentFailure("process 7 does not tell its clock")
+            raise EnvironmentFailure("process 7 does not tell its time")
         if self.down or name not in self.shifts:
             return None
         moved = {one: at + rate * self.passed for one, (at, rate) in self.shifts.items()}
@@ -254,14 +254,14 @@ class FakeCluster:
     def leadership(self) -> dict[PartitionId, Leadership]:
         return dict(self.led)
 
-    def transfer(self, heirs: Mapping[PartitionId, int]) -> None:
-        for place, heir in heirs.items():
+    def transfer(self, new_leaders: Mapping[PartitionId, int]) -> None:
+        for place, heir in new_leaders.items():
             if self.brokers[heir].paused:
                 continue
             state = self.led[place]
             self.led[place] = replace(state, leader=heir, leader_epoch=state.leader_epoch + 1)
 
-    def moving(self) -> set[PartitionId] | None:
+    def moving_partitions(self) -> set[PartitionId] | None:
         return None if self.silent_about_moves else set(self.ongoing)
 
     def move_replicas(self, replicas: Mapping[PartitionId, tuple[int, ...]]) -> None:
@@ -310,7 +310,7 @@ class FakeCluster:
             everyone = [*self.brokers.values(), *(one for of in self.processes.values() for one in of)]
             broker = next(one for one in everyone if one.name == node.name)
             if broker.disk is not None and not broker.running:
-                broker.disk.make_whole()
+                broker.disk.repair()
             broker.running = True
 
 

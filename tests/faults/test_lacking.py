@@ -18,9 +18,9 @@ NEEDS = {
     "clock-step": "the clock of broker-1 can't be moved: start the cluster with clocks",
 }
 ROOT = {
-    **dict.fromkeys(DISKS, "disks are loop mounts: it needs root (in a container, with CAP_SYS_ADMIN)"),
+    **dict.fromkeys(DISKS, "disks are loop mounts: this needs root (in a container, with CAP_SYS_ADMIN)"),
     "drop": "needs root",
-    "clock-step": "clocks are in the containers' processes: it needs root",
+    "clock-step": "clocks are in the containers' processes: this needs root",
 }
 
 

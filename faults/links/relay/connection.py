@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from kafka_chaos.contract.wire.errors import RETRIABLE_ERRORS
-from kafka_chaos.contract.wire.messages import FROM_CONTROLLERS
-from kafka_chaos.faults.links.relay.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
+from kafka_chaos.contract.wire.messages import CONTROLLER_APIS
+from kafka_chaos.faults.links.relay.contents import Contents, FetchSession, MessageDecoder, acks_and_contents, errors_of
 from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, PRODUCE, Header, read_correlation_id, read_header
 from kafka_chaos.faults.links.relay.rules import ANSWER, CUT, DROP, REPEAT, REQUEST, RESPONSE, STALE, Rule, Tally
 from kafka_chaos.faults.links.relay.stream import HEAD_BYTES, Fate, Replacement
 
-_MOST_TOLD = 50  # partitions, or the like, in a line of the trace
+_MOST_TRACED = 50  # partitions, transactional ids, or leader epochs in a line of the trace
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Exchange:
     asked_ns: int
     contents: Contents | None
     metadata_query: tuple[Any, ...] | None = None
-    """The request's key in `RelayContext.metadata`, if it is a Metadata request that was there whole."""
+    """The request's key in `RelayContext.metadata`, if it is a Metadata request that was read whole."""
     answered_ns: int | None = None
     answer_size: int | None = None
     errors: tuple[int, ...] = ()
@@ -36,12 +36,12 @@ class Exchange:
     fault: dict[str, Any] = field(default_factory=dict)
     """The `rule` (its id) that took a frame of the exchange, its `action`, `side` and `at_ns`; empty if none did."""
     seconds: float | None = None
-    """How long that frame waits; None: until the rule ends."""
+    """How long the taken frame waits; None: until the rule ends."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """The number of frames and bytes that have passed all links."""
+    """The number of frames and bytes that have passed through all links together."""
 
     requests: int = 0
     answers: int = 0
@@ -141,8 +141,8 @@ class Conversation:
         if exchange.fault.get("action") == REPEAT:
             self._repeated.add(correlation_id)
         header = exchange.header
-        is_short = self.context.trace is not None and header.api != FETCH and len(frame) == size <= HEAD_BYTES
-        if is_read or is_short:
+        reads_errors = self.context.trace is not None and header.api != FETCH and len(frame) == size <= HEAD_BYTES
+        if is_read or reads_errors:
             body = self.context.decoder.response(header, frame)
             exchange.errors = tuple(dict.fromkeys(errors_of(body or {})))
             exchange.answer = body if self._traces_all(header) else None
@@ -184,7 +184,7 @@ class Conversation:
         """Whether the request gets an answer at all (Produce with acks=0 does not), and its contents (None: unread)."""
         decoder = self.context.decoder
         if header.api == PRODUCE:
-            produced = produced_to(header, frame, decoder.topic_names)
+            produced = acks_and_contents(header, frame, decoder.topic_names)
             acks, contents = produced if produced is not None else (1, None)  # unreadable: expect an answer
             if reads_contents:
                 contents = decoder.request(header, frame, self.session) or contents
@@ -195,22 +195,22 @@ class Conversation:
         return True, decoder.request(header, frame, self.session)
 
     def _possible_tallies(self, header: Header) -> list[Tally]:
-        """The tallies of the rules that may name an exchange with this header."""
-        return [tally for tally in self.context.tallies.values() if tally.rule.may_name(self.node, header, self.peer)]
+        """The tallies of the rules that may match an exchange with this header."""
+        return [tally for tally in self.context.tallies.values() if tally.rule.may_match(self.node, header, self.peer)]
 
     def _traces_all(self, header: Header) -> bool:
         """Whether a request with this header and its response are traced with their whole bodies."""
-        return self.context.traces_controllers and header.api in FROM_CONTROLLERS
+        return self.context.traces_controllers and header.api in CONTROLLER_APIS
 
-    def unanswered(self) -> int:
+    def unanswered_controller_requests(self) -> int:
         """How many of the controllers' requests have no response yet."""
-        return sum(exchange.header.api in FROM_CONTROLLERS for exchange in self._pending.values())
+        return sum(exchange.header.api in CONTROLLER_APIS for exchange in self._pending.values())
 
     def _fate(self, exchange: Exchange, side: str, possible: list[Tally], frame: memoryview) -> Fate | Replacement:
         """The fate of a request or response by the first rule that takes it, or what passes instead."""
         for tally in possible:
             rule = tally.rule
-            if rule.side != side or not rule.names(exchange.contents):
+            if rule.side != side or not rule.matches(exchange.contents):
                 continue
             replacement = self._replacement(rule, exchange, frame)
             if rule.replaces(side) and replacement is None:
@@ -264,11 +264,11 @@ class Conversation:
         }
         if contents is not None:
             if contents.partitions:
-                line["partitions"] = contents.partitions[:_MOST_TOLD]
+                line["partitions"] = contents.partitions[:_MOST_TRACED]
             if contents.transactional_ids:
-                line["transactional_ids"] = contents.transactional_ids[:_MOST_TOLD]
+                line["transactional_ids"] = contents.transactional_ids[:_MOST_TRACED]
             if contents.leader_epochs:
-                epochs = list(contents.leader_epochs.items())[:_MOST_TOLD]
+                epochs = list(contents.leader_epochs.items())[:_MOST_TRACED]
                 line["leader_epochs"] = [[topic, partition, epoch] for (topic, partition), epoch in epochs]
             if contents.detail:
                 line["detail"] = contents.detail

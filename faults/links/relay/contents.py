@@ -1,7 +1,7 @@
 """Reads the partitions, transactional ids, groups and producers of requests, and the error codes of responses.
 
-Bodies are decoded by kafka-python's messages, and by messages between servers that it lacks (`contract/wire`). A
-request that can't be decoded has no contents, and passes like any other.
+Bodies are decoded by kafka-python's messages, and by those of `contract/wire`, which kafka-python lacks. A request
+that can't be decoded has no contents, and passes like any other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from kafka_chaos.contract.wire.kafka_python import UUID, ApiMessage, Int16, Int32, String, UnsignedVarInt32
-from kafka_chaos.contract.wire.messages import FROM_CONTROLLERS
+from kafka_chaos.contract.wire.messages import CONTROLLER_APIS
 from kafka_chaos.faults.cluster import PartitionId
 from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, Header
 
@@ -26,12 +26,12 @@ _PRODUCE_HEAD_BYTES = 1024  # how many bytes of a Produce request are read
 _CORRELATION_ID_BYTES = 4  # the size of the correlation id with which a response begins
 _STRING = String()
 # A batch of records begins with its offset (8 bytes), length, leader epoch, format (magic) and checksum. The length
-# counts, and the checksum covers, the bytes behind it: those from `_BATCH_LENGTH_END` or `_BATCH_CHECKSUM_END` on.
+# counts the bytes from `_BATCH_LENGTH_END` on; the checksum covers the bytes from `_BATCH_CHECKSUM_END` on.
 _BATCH_HEAD = struct.Struct(">8xiib")
 _MAGIC, _BATCH_LENGTH_END, _BATCH_CHECKSUM_END = 2, 12, 21
 _METADATA_LOG = ("__cluster_metadata", "00000000-0000-0000-0000-000000000001")
-"""The name and the id of KRaft's metadata log. Controllers of some versions end where a fetch damages its records."""
-# The names of the same thing in different messages, or in their versions:
+"""The name and the id of KRaft's metadata log. Controllers of some versions exit if its records are damaged."""
+# A field may have different names in different messages, or in versions of a message:
 _TOPIC_NAMES = ("topic", "name", "topic_name", "topic_id")
 _PARTITIONS = ("partitions", "partition_indexes", "partition_data", "partition_states")
 _INDEXES = ("partition", "partition_index", "index")
@@ -79,7 +79,7 @@ class MessageDecoder:
             forgotten = tuple(self._partitions_in({"forgotten": body.get("forgotten_topics_data") or ()}))
             changed = tuple(self._partitions_in({"topics": body["topics"]}))
             return Contents(session.covered(body.get("session_epoch", -1), changed, forgotten))
-        from_controller = header.api in FROM_CONTROLLERS
+        from_controller = header.api in CONTROLLER_APIS
         if from_controller:
             self._learn_topic_names(body.get("topic_states", ()))
         return Contents(
@@ -98,7 +98,7 @@ class MessageDecoder:
         return body
 
     def with_error(self, header: Header, frame: memoryview, error: int) -> bytes | None:
-        """A whole response with this error code in each of its parts, such as partitions, or without parts in itself.
+        """A whole response with this error code in each part, such as a partition; without parts, at its top level.
 
         None if the response can't be decoded, or has no place for an error.
         """
@@ -131,7 +131,7 @@ class MessageDecoder:
         return None
 
     def with_former_leaders(self, header: Header, frame: memoryview, former: bytes | None) -> bytes | None:
-        """A whole Metadata response with the `former` one's body; None without one, or if it names the same leaders."""
+        """A Metadata response with the body of the `former` one; None without that, or if the leaders are the same."""
 
         def leaders(response: bytes) -> set[tuple[Any, ...]]:
             topics = (self.response(header, memoryview(response)) or {}).get("topics") or ()
@@ -201,7 +201,7 @@ class FetchSession:
         return tuple(self._partitions)
 
 
-def produced_to(header: Header, frame: memoryview, names: Mapping[uuid.UUID, str]) -> tuple[int, Contents] | None:
+def acks_and_contents(header: Header, frame: memoryview, names: Mapping[uuid.UUID, str]) -> tuple[int, Contents] | None:
     """The acks of a Produce request, and the contents of its beginning: transactional id and first topic-partition.
 
     Only the beginning is read, since the request may be too large to wait for its end. None if it can't be read.
@@ -218,7 +218,7 @@ def produced_to(header: Header, frame: memoryview, names: Mapping[uuid.UUID, str
         contents.detail = {"acks": acks}
     except (ValueError, IndexError, struct.error):
         return None
-    # A topic's name may be longer than the beginning.
+    # A topic's name may be longer than the bytes that are read.
     with suppress(ValueError, IndexError, struct.error):
         if _count(head, compact=compact):
             topic = (UUID if header.version >= _PRODUCE_BY_ID else _STRING).decode(head, compact=compact)
@@ -233,7 +233,7 @@ def _count(head: io.BytesIO, *, compact: bool) -> int:
 
 
 def errors_of(body: Mapping[str, Any]) -> Iterator[int]:
-    """The error codes anywhere in a response, without those that say that there was no error."""
+    """The error codes anywhere in a response, without 0, which means that there was no error."""
     for key, value in body.items():
         if (key == "error" or key.endswith("error_code")) and isinstance(value, int) and value:
             yield value
@@ -291,7 +291,7 @@ def _fields(fields: Mapping[str, Any], version: int) -> dict[str, Any]:
 def _decoded(kind_name: str, header: Header, rest: memoryview) -> Mapping[str, Any] | None:
     """The body of a `Request` or `Response`, from the bytes after the fixed part of its header; None if it can't be
     decoded."""
-    message, _ = _message(kind_name, header, rest, exactly=header.api in FROM_CONTROLLERS)
+    message, _ = _message(kind_name, header, rest, exactly=header.api in CONTROLLER_APIS)
     return None if message is None else message.to_dict(json=False)
 
 

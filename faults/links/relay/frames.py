@@ -11,7 +11,7 @@ from kafka_chaos.contract.wire.kafka_python import ApiKey
 
 SIZE_BYTES = 4
 MAX_FRAME_BYTES = 100 * 2**20
-"""The default of `socket.request.max.bytes`: a greater number is not the size of a frame of Kafka."""
+"""The default of `socket.request.max.bytes`: a greater number is not the size of a Kafka frame."""
 
 PRODUCE, FETCH, METADATA, SASL_HANDSHAKE = 0, 1, 3, 17
 
@@ -23,11 +23,11 @@ _VERSION_LIMIT = 40  # more versions than any API has: bytes with a greater numb
 
 
 def why_no_api(name: str) -> str | None:
-    """Why this is not the name of a request of Kafka, with similar names; None if it is."""
+    """Why this is not the name of a Kafka request, with similar names; None if it is."""
     if name in API_KEYS:
         return None
     near = ", ".join(get_close_matches(name, API_KEYS)) or "Kafka's names, such as Produce"
-    return f"{name!r} is no request of Kafka: expected {near}"
+    return f"{name!r} is no Kafka request: expected {near}"
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Header:
 
 
 def frame_size(data: memoryview, position: int) -> int:
-    """The size in bytes of the frame at `position`, without its size field; −1 if no frame of Kafka begins there."""
+    """The size in bytes of the frame at `position`, without its size field; −1 if no Kafka frame begins there."""
     size = int(_INT32.unpack_from(data, position)[0])
     return size if 0 <= size <= MAX_FRAME_BYTES else -1
 
@@ -58,7 +58,7 @@ def with_size(frame: bytes) -> bytes:
 
 
 def read_header(frame: memoryview) -> Header | None:
-    """The header of a request; None if the frame is no request of Kafka."""
+    """The header of a request; None if the frame is no Kafka request."""
     if len(frame) < _HEADER.size:
         return None
     api, version, correlation_id, length = _HEADER.unpack_from(frame)

@@ -14,13 +14,13 @@ from kafka_chaos.faults.links.relay.connection import Conversation, Exchange
 from kafka_chaos.faults.links.relay.rules import REQUEST, RESPONSE
 from kafka_chaos.faults.links.relay.stream import Stream
 
-_MOST_QUEUED = 1024 * 1024  # bytes that wait to be written to one socket
-_MOST_KEPT = 128 * 1024 * 1024
-"""The number of bytes that may wait in a connection before the link reads no more from the sender."""
+_MOST_QUEUED_BYTES = 1024 * 1024  # bytes that wait to be written to one socket
+_MOST_KEPT_BYTES = 128 * 1024 * 1024
+"""The number of bytes that may wait in one direction before the link reads no more from their sender."""
 
 
 class Endpoint(asyncio.Protocol):
-    """One of a connection's two sockets; bytes from it go to a stream of the pair. `full`: it takes no more bytes."""
+    """One of a connection's two sockets; its bytes go to a stream of the pair. `full`: no more can be written to it."""
 
     transport: asyncio.Transport
 
@@ -32,7 +32,7 @@ class Endpoint(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Read nothing until both sockets are connected."""
         self.transport = cast("asyncio.Transport", transport)
-        self.transport.set_write_buffer_limits(_MOST_QUEUED)
+        self.transport.set_write_buffer_limits(_MOST_QUEUED_BYTES)
         self.transport.pause_reading()
 
     def data_received(self, data: bytes) -> None:
@@ -132,9 +132,9 @@ class Pair:
             return
         if self.client.eof and not self.requests.waits and self.broker.transport.can_write_eof():
             self.broker.transport.write_eof()
-        ways = (self.client, self.broker, self.requests), (self.broker, self.client, self.responses)
-        for source, target, stream in ways:
-            if target.full or stream.kept >= _MOST_KEPT:
+        directions = (self.client, self.broker, self.requests), (self.broker, self.client, self.responses)
+        for source, target, stream in directions:
+            if target.full or stream.kept >= _MOST_KEPT_BYTES:
                 source.transport.pause_reading()
             elif not source.eof:
                 source.transport.resume_reading()
@@ -153,7 +153,7 @@ class Pair:
         self._loop.call_later(delayed.seconds, end_delay)
 
     def _hang_up_on_client(self) -> None:
-        """End the client's connection only: the broker still gets what has passed."""
+        """End the client's connection only: the broker must still get the request at which it is cut."""
         self.client.transport.close()
         self.client.eof = True
         self.responses.lose()

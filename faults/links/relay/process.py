@@ -35,7 +35,7 @@ def _do(relay: Relay, command: str, values: dict[str, Any]) -> Any:
                 **asdict(relay.context.counts),
                 "connections": len(relay.connections),
                 "waiting": sum(pair.requests.waits + pair.responses.waits for pair in relay.connections),
-                "unanswered": sum(pair.conversation.unanswered() for pair in relay.connections),
+                "unanswered": sum(pair.conversation.unanswered_controller_requests() for pair in relay.connections),
             }
         case _:
             raise ValueError(f"{command!r} is no command")
@@ -43,7 +43,7 @@ def _do(relay: Relay, command: str, values: dict[str, Any]) -> Any:
 
 
 def main() -> None:
-    """Serve until standard input ends. The argument has the nodes' names by address, and their ports."""
+    """Serve until standard input ends. The argument has the nodes' names by address, and their listeners' ports."""
     start = json.loads(sys.argv[1])
     relay = Relay(start["names"], start["ports"])
     try:

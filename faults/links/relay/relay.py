@@ -16,7 +16,7 @@ from kafka_chaos.faults.namespace import Namespace
 
 _FLUSH_INTERVAL = 0.5  # seconds that a line of the trace may wait to be written
 MARK = 0x4B43
-"""The mark of the link's own packets, which are not redirected to the link again. (`KC`, in hexadecimal.)"""
+"""The mark of the link's own packets, which are not redirected to the link again. (The bytes are `KC` in ASCII.)"""
 _SO_ORIGINAL_DST = 80  # linux/netfilter_ipv4.h
 
 
@@ -110,12 +110,12 @@ class Relay:
     def serve(self, fd: int, read: Callable[[], bool]) -> None:
         """Serve all connections; call `read` whenever the file `fd` can be read, and end once `read` returns True."""
 
-        def ready() -> None:
+        def on_readable() -> None:
             if read():
                 self.loop.remove_reader(fd)
                 self.loop.stop()
 
-        self.loop.add_reader(fd, ready)
+        self.loop.add_reader(fd, on_readable)
         self._flush()
         self.loop.run_forever()
 

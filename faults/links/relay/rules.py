@@ -1,6 +1,6 @@
 """The rules of a link: which frames a rule takes, what happens to them, and how many it has taken so far.
 
-A rule names frames by their contents and their sender. It takes all the frames that it names, or only the nth of them.
+A rule matches frames by their contents and their sender. It takes all the frames that it matches, or only the nth.
 """
 
 import time
@@ -14,7 +14,7 @@ from kafka_chaos.faults.links.relay.frames import Header
 
 HOLD, DELAY, RATE, DROP, CUT = "hold", "delay", "rate", "drop", "cut"
 ANSWER, REPEAT, ALTER, STALE = "answer", "repeat", "alter", "stale"
-REPLACING = frozenset({ANSWER, REPEAT, ALTER, STALE})  # they replace a frame, and so need it whole
+REPLACING_ACTIONS = frozenset({ANSWER, REPEAT, ALTER, STALE})  # these replace a frame, and so need the whole frame
 REQUEST, RESPONSE = "request", "response"
 CLIENTS = "clients"  # the peer's name for every connection from outside of the cluster's nodes
 
@@ -23,10 +23,10 @@ _MOST_TOLD = 20  # the number of frames that a tally describes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Frames to or from a node, and the `action` on them: `hold`, `delay`, `rate`, `drop`, `cut` or one of `REPLACING`.
+    """Conditions on frames to or from a node, and the `action` on frames that match, such as `hold`.
 
-    All conditions but `side` describe requests; a response is named by its request. `sender`: the host names of nodes
-    that send the request, or `clients` for all others; None: any sender. `client_id` is in the request's header. `nth`:
+    All conditions but `side` describe requests; a response matches if its request does. `sender`: the host names of
+    nodes that send the request, or `clients` for all others; None: any. `client_id` is in the request's header. `nth`:
     the number of the only frame to take, counted from 1 since the rule was added; None: all. `seconds` is for `delay`,
     `kbit_per_second` for `rate`, `error` (its name) for `answer`, `byte` (counted from a batch's end) for `alter`.
     """
@@ -52,8 +52,8 @@ class Rule:
         """Whether the rule depends on a request's contents, and not only on its header."""
         return any(value is not None for value in (self.topic, self.partition, self.transactional_id))
 
-    def may_name(self, node: str, header: Header, peer: str) -> bool:
-        """Whether the rule may name a request with this header from `peer` to `node`; its contents decide the rest."""
+    def may_match(self, node: str, header: Header, peer: str) -> bool:
+        """Whether the rule may match a request with this header from `peer` to `node`, if its contents match."""
         if node != self.node or self.api not in (None, header.name) or self.client_id not in (None, header.client_id):
             return False
         # The harness itself must not be given stale metadata: what it observes is evidence.
@@ -62,10 +62,10 @@ class Rule:
 
     def replaces(self, side: str) -> bool:
         """Whether other frames may pass in place of this side's frames."""
-        return self.action in REPLACING and self.side == side
+        return self.action in REPLACING_ACTIONS and self.side == side
 
-    def names(self, contents: Contents | None) -> bool:
-        """Whether the rule names a request with these contents (None: unknown), if `may_name` is true of its header."""
+    def matches(self, contents: Contents | None) -> bool:
+        """Whether the rule matches a request for which `may_match` is true, by its contents (None: unknown)."""
         if not self.reads_contents:
             return True
         if contents is None:
@@ -82,17 +82,17 @@ class Rule:
 
 @dataclass(slots=True)
 class Tally:
-    """A rule at work: how many frames it `named`, how many of them it has `taken`, and the first of these (`told`)."""
+    """A rule at work: how many frames it `matched` and how many of them it has `taken`; `told` describes some."""
 
     rule: Rule
-    named: int = 0
+    matched: int = 0
     taken: int = 0
     told: list[dict[str, Any]] = field(default_factory=list)
     _free_at: float = 0.0
     """When all frames that wait for a `rate` will have passed, by `time.monotonic()`."""
 
     def waiting_seconds(self, size: int) -> float | None:
-        """How long a frame of `size` bytes waits from now on; None: until the rule ends. A `rate` reserves the time."""
+        """How long a frame of `size` bytes waits from now on; None: until the rule ends. `rate` reserves the time."""
         if self.rule.action == DELAY:
             return self.rule.seconds
         if self.rule.action != RATE:
@@ -102,9 +102,9 @@ class Tally:
         return self._free_at - now
 
     def takes(self, header: Header, peer: str, contents: Contents | None) -> bool:
-        """Count a frame that the rule names, and return whether the rule takes it."""
-        self.named += 1
-        if self.rule.nth not in (None, self.named):
+        """Count a frame that the rule matches, and return whether the rule takes it."""
+        self.matched += 1
+        if self.rule.nth not in (None, self.matched):
             return False
         self.taken += 1
         if len(self.told) < _MOST_TOLD:

@@ -53,7 +53,7 @@ class Stream:
         self._send = send
         self._finished = finished
         self._kept = bytearray()
-        """Bytes that have come and not gone on."""
+        """Bytes that were received and not sent on yet."""
         self._needed = 0
         """The number of kept bytes with which the next decision is possible."""
         self._passing = 0
@@ -67,7 +67,7 @@ class Stream:
 
     @property
     def kept(self) -> int:
-        """The number of bytes that have come and not gone on."""
+        """The number of bytes that were received and not sent on yet."""
         return len(self._kept)
 
     def feed(self, data: memoryview) -> None:

@@ -1,7 +1,7 @@
 """One node's disk: an ext4 in an image file, mounted on this machine, with a folder for each log directory.
 
-All actions are idempotent. Those that break or mount the disk are noted in the journal first. Every action except
-`freeze` first thaws the disk: on a frozen disk it would wait for a thaw, perhaps by a thread that itself waits for it.
+All actions are idempotent. Those that break or mount the disk are noted in the journal first. All that write to the
+disk thaw it first: otherwise they would wait for a thaw, perhaps by a thread that itself waits for them to end.
 """
 
 import errno
@@ -160,7 +160,7 @@ class Disk(DiskControl):
     def is_read_only(self) -> bool:
         return self._error_of_new_file() == errno.EROFS
 
-    def make_whole(self) -> None:
+    def repair(self) -> None:
         """Undo whatever was done to the disk: thaw it, let it take writes, and free the blocks that `fill` took.
 
         What a loss of power took stays lost. The broker must not run if the file system has to be mounted again.
@@ -230,7 +230,7 @@ def _lengths(folder: Path) -> dict[Path, int]:
     return lengths
 
 
-def lost_in_trial(run_id: str, labels: Mapping[str, str]) -> int:
+def bytes_lost_in_trial(run_id: str, labels: Mapping[str, str]) -> int:
     """Freeze, thaw and cut off a disk as a trial; returns how many bytes were lost because nothing flushed them.
 
     Raises `ClusterFailure` or `OSError` if one of these actions fails, or has no effect.

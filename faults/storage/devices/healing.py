@@ -1,8 +1,8 @@
 """The journal of a run's disks, and the disks' removal: they are thawed and unmounted, and their files deleted.
 
-Guarantee: the journal names everything before it is made, so that the removal needs nothing but the journal, and
-touches nothing else. The removal looks at what exists, never at what should exist, so it may run at any moment and any
-number of times, also in another process.
+Guarantee: the journal names each file before the file is made, so the removal needs nothing but the journal, and
+touches no other files. The removal looks at what exists, never at what should exist, so it may run at any moment and
+any number of times, also in another process.
 """
 
 from __future__ import annotations

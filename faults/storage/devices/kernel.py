@@ -25,7 +25,7 @@ _WITHOUT_FLUSH = struct.pack("I", 2)
 """`EXT4_GOING_FLAGS_NOLOGFLUSH`: what is only in memory is lost, the unwritten end of ext4's journal included."""
 _MOUNT_OPTIONS = "loop,noatime,noinit_itable,errors=remount-ro"
 CGROUPS = Path("/sys/fs/cgroup")
-_LIMIT_OF_VERSION_1 = "blkio.throttle.write_iops_device"
+_CGROUP_V1_LIMIT = "blkio.throttle.write_iops_device"
 _BLOCK_DEVICES = Path("/sys/block")
 _DELETED = " (deleted)"  # what the kernel appends to the path of a deleted file
 
@@ -126,7 +126,7 @@ def shut_down(point: Path) -> None:
 
 
 def fail(device: str) -> None:
-    """Let ext4 believe that the disk had an error: from then on ext4 refuses writes (`errors=remount-ro`)."""
+    """Make ext4 believe that the disk had an error: from then on ext4 refuses writes (`errors=remount-ro`)."""
     Path("/sys/fs/ext4", Path(device).name, "trigger_fs_error").write_text("1")
 
 
@@ -148,7 +148,7 @@ def limit_writes(pid: int, device: str, per_second: int | None) -> None:
         if file is None:
             raise ClusterFailure(f"process {pid} is in no cgroup whose writes can be limited")
         # In version 1 of cgroups, 0 means no limit.
-        limit = str(per_second or 0) if file.name == _LIMIT_OF_VERSION_1 else f"wiops={per_second or 'max'}"
+        limit = str(per_second or 0) if file.name == _CGROUP_V1_LIMIT else f"wiops={per_second or 'max'}"
         file.write_text(f"{device_numbers} {limit}", encoding="ascii")
 
 
@@ -157,7 +157,7 @@ def file_limiting_writes(groups: str) -> Path | None:
     for line in groups.splitlines():
         hierarchy, controllers, path = line.split(":", 2)
         if "blkio" in controllers.split(","):
-            return CGROUPS / "blkio" / path.lstrip("/") / _LIMIT_OF_VERSION_1
+            return CGROUPS / "blkio" / path.lstrip("/") / _CGROUP_V1_LIMIT
         # Version 2 of cgroups is the hierarchy 0.
         if hierarchy == "0" and (file := CGROUPS / path.lstrip("/") / "io.max").exists():
             return file
@@ -196,6 +196,6 @@ def _run(*command: str) -> None:
 
 
 def _unescaped(path: str) -> str:
-    """A path of mountinfo with its blanks and the like, which mountinfo writes as a backslash and an octal number."""
+    """The real path for a path in mountinfo, which writes blanks and the like as a backslash and an octal number."""
     first, *rest = path.split("\\")
     return first + "".join(chr(int(part[:3], 8)) + part[3:] for part in rest)

@@ -76,8 +76,8 @@ def _kind_and_target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Re
             f"{fault.kind} can't be done where advertise names another machine: {ONLY_ON_ENGINES_MACHINE}",
         )
     if not fits(type(fault), target):
-        clients = ", ".join(f"{role}(LANE)" for role in targets.OF_CLIENTS)
-        expected = f"one of {clients}" if target.role not in targets.OF_CLIENTS else "a server: it hits no clients"
+        clients = ", ".join(f"{role}(LANE)" for role in targets.CLIENT_ROLES)
+        expected = f"one of {clients}" if target.role not in targets.CLIENT_ROLES else "a server: it hits no clients"
         yield ("target",), f"{target.text}: {fault.kind} expects {expected}"
     if target.role not in ("zookeeper", "controllers", *(("controller",) if cluster.controllers else ())):
         return  # the target is brokers or clients: what follows is about other servers
@@ -122,10 +122,10 @@ def _clock(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     key = "percent" if fault.kind == "clock-drift" else "seconds"
     for lane in phase.lanes:
         retention = int(lane.topic_configs.get("retention.ms", cluster.broker_configs.get("log.retention.ms", -1)))
-        past = f"{fault.furthest:g} s is past"
-        if 0 <= retention <= fault.furthest * 1000:
+        past = f"{fault.max_offset_seconds:g} s is past"
+        if 0 <= retention <= fault.max_offset_seconds * 1000:
             yield (key,), f"{past} the retention.ms of lane {lane.lane}, {retention}: brokers would delete records"
-        if lane.transactional is not None and lane.transactional.timeout_ms <= fault.furthest * 1000:
+        if lane.transactional is not None and lane.transactional.timeout_ms <= fault.max_offset_seconds * 1000:
             timeout = f"the timeout_ms of lane {lane.lane}, {lane.transactional.timeout_ms}"
             yield (key,), f"{past} {timeout}: its coordinator would abort transactions that are in time"
 

@@ -24,7 +24,7 @@ def test_a_reset_is_proven_by_connections_that_are_gone() -> None:
     (command,) = broker.commands
     assert command[-1].endswith("&& ss -K -tnH state established '( sport = :9094 or sport = :9095 )' >/dev/null")
     still = fault.proof(cluster, nodes)
-    assert (still.took_effect, still.reason) == (False, "broker-1: 2 of 2 connections go on")
+    assert (still.took_effect, still.reason) == (False, "broker-1: 2 of 2 connections are still open")
     broker.answers = {LIST: (0, TWO.replace("4000", "5000"))}
     gone = fault.proof(cluster, nodes)
     assert (gone.took_effect, gone.evidence) == (True, {"broker-1": {"connections": 2}})

@@ -33,7 +33,7 @@ def test_the_time_that_the_process_tells_proves_a_step() -> None:
     clock.lags = -60
     assert proof(cluster, STEP).reason == "broker-1: its process's clock is +0.00 s off, not -60.00 s"
     clock.silent = True
-    assert proof(cluster, STEP).reason == "broker-1: process 7 does not tell its clock"
+    assert proof(cluster, STEP).reason == "broker-1: process 7 does not tell its time"
     clock.silent, clock.down = False, True
     assert not proof(cluster, STEP).took_effect
     STEP.heal(cluster, (cluster.brokers[1],))

@@ -42,8 +42,8 @@ def test_a_broker_that_holds_no_replica_takes_the_place_of_one_that_does() -> No
         {"partition": "topic-of-orders-1", "heir": 4, "replicas": [[2, 3, 1], [2, 3, 4]], "leader": [2, 2]},
     ]
     assert fault.describe_evidence(proof.evidence["broker-1"]) == (
-        "replicas of 2 partitions moved: topic-of-orders-0 to broker 4, topic-of-orders-1 to broker 4; its own are "
-        "deleted"
+        "replicas of 2 partitions moved: topic-of-orders-0 to broker 4, topic-of-orders-1 to broker 4; the old "
+        "files are deleted"
     )
     fault.heal(cluster, nodes)
     assert (cluster.led[ORDERS].replicas, cluster.cancelled) == ((4, 2, 3), [])
@@ -118,7 +118,7 @@ def test_a_broker_that_is_down_keeps_files_that_are_no_replica_any_more() -> Non
     proof = fault.proof(cluster, nodes)
     assert proof.took_effect
     assert fault.describe_evidence(proof.evidence["broker-1"]) == (
-        "replicas of 1 partition moved: topic-of-orders-0 to broker 4; it is down, and keeps its own files"
+        "replicas of 1 partition moved: topic-of-orders-0 to broker 4; the broker is down, with the old files"
     )
 
 

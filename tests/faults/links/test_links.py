@@ -3,11 +3,11 @@
 import pytest
 
 from kafka_chaos.faults.fault import build
-from kafka_chaos.faults.links.on_frames import Alter, Answer, Cut, Delay, Drop, Hold, OnFrames, Rate, Repeat, Stale
+from kafka_chaos.faults.links.on_frames import Alter, Answer, Cut, Delay, Drop, FrameFault, Hold, Rate, Repeat, Stale
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster, FakeLink, FakeNode, hit_by
 
-KINDS: tuple[type[OnFrames], ...] = (Hold, Delay, Rate, Drop, Cut, Answer, Repeat, Alter, Stale)
+KINDS: tuple[type[FrameFault], ...] = (Hold, Delay, Rate, Drop, Cut, Answer, Repeat, Alter, Stale)
 BROKER = Target.parse("broker:1")
 TOLD = {"api": "EndTxn", "version": 1, "correlation_id": 7, "client_id": "c", "sender": "clients"}
 
@@ -24,14 +24,14 @@ def link_of(cluster: FakeCluster, broker: int) -> FakeLink:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_begins_once_and_ends(kind: type[OnFrames], cluster: FakeCluster) -> None:
+def test_each_begins_once_and_ends(kind: type[FrameFault], cluster: FakeCluster) -> None:
     fault = kind(target=BROKER)
     nodes = hit_by(fault, cluster)
     fault.inject(cluster, nodes)
     link = link_of(cluster, 1)
     assert [frames["action"] for frames in link.rules.values()] == [kind.kind]
     assert not fault.proof(cluster, nodes).took_effect
-    link.named, link.told = 3, [TOLD]
+    link.matched, link.told = 3, [TOLD]
     proof = fault.proof(cluster, nodes)
     assert proof.took_effect
     told = kind.describe_evidence(proof.evidence["broker-1"])
@@ -58,8 +58,8 @@ def test_without_a_frame_the_reason_says_what_passed(cluster: FakeCluster) -> No
     fault = Hold(target=BROKER, api="EndTxn", nth=5)
     nodes = hit_by(fault, cluster)
     assert fault.proof(cluster, nodes).reason == "no EndTxn request"
-    link_of(cluster, 1).named = 4
-    assert fault.proof(cluster, nodes).reason == "4 such EndTxn requests passed, but no number 5"
+    link_of(cluster, 1).matched = 4
+    assert fault.proof(cluster, nodes).reason == "only 4 such EndTxn requests passed, and the fault takes number 5"
 
 
 @pytest.mark.parametrize(
@@ -109,6 +109,6 @@ FETCHED = {"api": "Fetch", "side": "response"}
         *((Alter, keys) for keys in ({"side": "request", "api": "Fetch"}, {"byte": 0})),
     ],
 )
-def test_a_value_of_which_nothing_can_be_predicted_is_refused(kind: type[OnFrames], keys: dict[str, object]) -> None:
+def test_a_value_of_which_nothing_can_be_predicted_is_refused(kind: type[FrameFault], keys: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=f"^{next(iter(keys))}: .*expected"):
         build(kind, target=BROKER, at=0, duration=0, keys=keys)

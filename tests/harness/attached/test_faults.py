@@ -12,7 +12,7 @@ from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.network.partition import Isolate, PacketLoss, Partition
 from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.faults.target import Target
-from kafka_chaos.harness.attached.faults import done_by_commands, require_commands
+from kafka_chaos.harness.attached.faults import injected_by_commands, require_commands
 from kafka_chaos.harness.attached.node import AttachedNode
 from kafka_chaos.harness.attached.nodes_file import load_nodes
 from kafka_chaos.harness.cluster.fault_control import ClusterView
@@ -34,7 +34,7 @@ def broken(folder: Path, fault: Fault) -> tuple[Fault, ClusterView[AttachedNode]
     """The fault as commands do it, injected into its target."""
     cluster = cluster_of(folder)
     view = ClusterView[AttachedNode](cluster, None)  # type: ignore[arg-type]
-    done = done_by_commands(fault)
+    done = injected_by_commands(fault)
     nodes = done.target.resolve(view, seed=0)
     done.inject(view, nodes)
     return done, view, nodes
@@ -83,8 +83,8 @@ def test_the_last_fault_to_end_mends_a_node(tmp_path: Path, answering: dict[str,
     view = ClusterView[AttachedNode](cluster_of(tmp_path), None)  # type: ignore[arg-type]
     target = Target.parse("broker:1")
     with Injector(view, Notes(), seed=1) as injector:
-        isolated = injector.inject(done_by_commands(Isolate(target=target)))
-        cut = injector.inject(done_by_commands(Partition(target=target)))
+        isolated = injector.inject(injected_by_commands(Isolate(target=target)))
+        cut = injector.inject(injected_by_commands(Partition(target=target)))
         injector.heal(isolated)
         assert (tmp_path / "broker-1.cut").exists(), "it is still cut off from its peers"
         injector.heal(cut)

@@ -73,14 +73,14 @@ def test_a_cluster_has_to_be_whole_and_the_one_of_the_file(tmp_path: Path, monke
     cluster = cluster_of(tmp_path, allowed=("broker-1", "broker-2"))
     (tmp_path / "third").write_text("down")
     with pytest.raises(EnvironmentFailure, match="broker-1 is running, and does not answer clients"):
-        cluster.require_whole()
+        cluster.require_all_nodes()
     monkeypatch.setattr(AttachedNode, "_answers", lambda _: True)
-    cluster.require_whole()
+    cluster.require_all_nodes()
     (tmp_path / "broker-2").write_text("frozen")
     with pytest.raises(EnvironmentFailure, match="broker-2 is frozen before anything was broken"):
-        cluster.require_whole()
+        cluster.require_all_nodes()
     with pytest.raises(UsageFailure, match="the cluster's brokers are 0, 1, and the file of nodes names 1, 2, 3"):
-        cluster_of(tmp_path, addresses={0: "x:1", 1: "x:2"}).require_whole()
+        cluster_of(tmp_path, addresses={0: "x:1", 1: "x:2"}).require_all_nodes()
 
 
 KILLED = """

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.campaign.commands import EXPERIMENTS
-from kafka_chaos.harness.campaign.in_turn import cluster_on, load_on
+from kafka_chaos.harness.campaign.in_turn import cluster_keys, load_for_cluster
 from kafka_chaos.harness.campaign.record import LaneRun, lane_runs_of
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
@@ -80,7 +80,7 @@ DAY = date(2026, 11, 22)
 
 
 def test_every_supported_cluster_has_its_day() -> None:
-    month = [cluster_on("turn", DAY + timedelta(days=day)) for day in range(31)]
+    month = [cluster_keys("turn", DAY + timedelta(days=day)) for day in range(31)]
     assert {(turn["kafka_version"], turn["metadata_mode"]) for turn in month} == {
         (one.number, mode) for one in VERSIONS.values() if one.has_idempotence for mode in one.modes
     }
@@ -88,7 +88,7 @@ def test_every_supported_cluster_has_its_day() -> None:
 
 @pytest.mark.parametrize("day", [0, 1, *(pytest.param(day, marks=pytest.mark.slow) for day in range(2, 31))])
 def test_the_acks_matrix_is_valid_on_every_turn(day: int) -> None:
-    turn = cluster_on("turn", DAY + timedelta(days=day))
-    experiment = load_on(turn, EXPERIMENTS / "kill.yaml", 1)
+    turn = cluster_keys("turn", DAY + timedelta(days=day))
+    experiment = load_for_cluster(turn, EXPERIMENTS / "kill.yaml", 1)
     assert experiment.cluster.kafka_version == turn["kafka_version"]
     assert experiment.cluster.metadata_mode == turn["metadata_mode"]

@@ -70,4 +70,4 @@ def test_the_guide_s_hunt_shows_what_it_has_not_shown_before_and_no_violation_bu
     found = re.findall(r"^found: (\S+)", result.output, re.MULTILINE)
     assert (result.exit_code, found) in ((0, []), (1, ["librdkafka-4953"])), result.output
     assert len(list(Path("runs/hunt").glob("*/runs/2*/verdict.json"))) == 2
-    assert re.search(r"new in the last 2 rounds: [1-9]\d*, \d+", result.output)
+    assert re.search(r"new observations in the last 2 rounds: [1-9]\d*, \d+", result.output)

@@ -130,7 +130,7 @@ def test_a_cluster_on_which_a_run_failed_is_not_used_again(
 
 def test_what_was_tried_least_is_drawn_most_often(experiment: Path, clusters: Clusters) -> None:
     hunt = Hunt.from_file(experiment)
-    hunt.tried.update({"pause": 999, "random": 999})
+    hunt.times_tried.update({"pause": 999, "random": 999})
     drawn = [entry for seed in range(20) for entry in hunt.draw(seed).phases[0].schedule]
     assert sum(entry.fault == "kill" for entry in drawn) > 35
     assert sum(entry.target == "leader(acks1)" for entry in drawn) > 35
@@ -148,9 +148,9 @@ def test_a_schedule_that_is_refused_or_takes_too_long_to_predict_is_not_run(
 
     monkeypatch.setattr(hunting, "predict_cached", predict)
     hunt, _ = hunted(experiment, tmp_path, 1)
-    assert hunt.tried.keys() & {"kill", "pause"} == {"kill"}
-    assert hunt.not_run
-    assert all("pause" in schedule and schedule.endswith(": not done") for schedule in hunt.not_run)
+    assert hunt.times_tried.keys() & {"kill", "pause"} == {"kill"}
+    assert hunt.skipped_schedules
+    assert all("pause" in schedule and schedule.endswith(": not done") for schedule in hunt.skipped_schedules)
     accepted.clear()
     with pytest.raises(UsageFailure, match="none of 50 schedules can run: not done"):
         hunted(experiment, tmp_path, 1)
@@ -162,10 +162,10 @@ def test_a_client_that_the_machine_lacks_is_left_out(
     experiment.write_text(EXPERIMENT + "    clients: [java, librdkafka]\n")
     monkeypatch.setattr(ClientKind, "install_hints", lambda kind: ["install a JRE"] if kind.name == "java" else [])
     hunt = Hunt.from_file(experiment)
-    assert hunt.left_out == {"java": "install a JRE"}
+    assert hunt.unavailable == {"java": "install a JRE"}
     assert {hunt.draw(seed).phases[0].lanes[0].client for seed in range(9)} == {"librdkafka"}
     experiment.write_text(EXPERIMENT + "    clients: [java]\n")
-    with pytest.raises(UsageFailure, match="clients: expected one that this machine can do"):
+    with pytest.raises(UsageFailure, match="clients: expected one that is possible on this machine"):
         Hunt.from_file(experiment)
 
 
@@ -178,8 +178,8 @@ def test_a_hunt_goes_on_where_the_last_one_stopped(
     for _ in range(3):
         hunt, _drawn = hunted(experiment, tmp_path, 1, record)
     again = Hunt.from_file(experiment, record)
-    assert (again.rounds, again.tried, again.led_to) == (hunt.rounds, hunt.tried, hunt.led_to)
-    assert again.shown == {"run"}
+    assert (again.rounds, again.times_tried, again.fruitful) == (hunt.rounds, hunt.times_tried, hunt.fruitful)
+    assert again.observations == {"run"}
     [(found, when, number)] = again.first_discoveries()
     assert (found.name, number) == ("lost_write of librdkafka", 1)
     assert when == "after 0 minutes and 2 rounds, in 1 of 3 rounds"
@@ -260,7 +260,7 @@ def test_random_schedules_draw_every_kind_that_the_machine_and_the_cluster_have(
 ) -> None:
     monkeypatch.setattr(SlowDisk, "unavailable", staticmethod(lambda: "no root"))
     hunt = Hunt.from_file(HUNTS / "schedules.yaml")
-    assert hunt.left_out == {"slow-disk": "no root"}
+    assert hunt.unavailable == {"slow-disk": "no root"}
     drawn: dict[str, Counter[str]] = {"zookeeper": Counter(), "kraft": Counter()}
     for seed in range(200):
         experiment = hunt.draw(seed)

@@ -18,7 +18,7 @@ from kafka_chaos.harness.campaign import commands
 from kafka_chaos.harness.campaign.cells import ShareOfRuns
 from kafka_chaos.harness.campaign.commands import EXPERIMENTS
 from kafka_chaos.harness.campaign.counted_campaign import CountedCampaign
-from kafka_chaos.harness.campaign.in_turn import experiments_in, in_turn, load_on
+from kafka_chaos.harness.campaign.in_turn import experiments_in, in_turn, load_for_cluster
 from kafka_chaos.harness.campaign.loop import Budget
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.event_bus import Listener
@@ -76,7 +76,7 @@ class InTurn(CountedCampaign):
     files: Sequence[Path] = ()
 
     def run(self) -> dict[str, Any]:
-        self.follow(in_turn(self.files, partial(load_on, None), self.seeds))
+        self.follow(in_turn(self.files, partial(load_for_cluster, None), self.seeds))
         return self.to_json()
 
 

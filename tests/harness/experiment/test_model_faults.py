@@ -90,7 +90,7 @@ CUT = "partition, target"
         (COMBINED, f"{CUT}: all, peers: controllers", r"schedule\[0\].peers: the cluster has no"),
         (COMBINED, f"{CUT}: all, peers: [101]", "101 is not the id of a node: expected 1, 2, 3$"),
         (DEDICATED, f"{CUT}: all, peers: [104]", "expected 1, 2, 3, 101, 102, 103"),
-        (COMBINED, "packet-delay, target: all", r"schedule\[0\].fault: 'packet-delay' is a fault kind no more"),
+        (COMBINED, "packet-delay, target: all", r"schedule\[0\].fault: 'packet-delay' is no longer a fault kind"),
         (DEDICATED, f"{CUT}: controller, port: replication", "no such listener: expected control"),
         (DEDICATED, f"{CUT}: controller, peers: brokers, port: control, direction: out",
          "brokers have no such listener"),

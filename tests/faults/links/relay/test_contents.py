@@ -15,7 +15,7 @@ from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTx
 from kafka_chaos.conformance.controllers.requests import leader_and_isr
 from kafka_chaos.contract.wire.kafka_python import MemoryRecordsBuilder
 from kafka_chaos.contract.wire.messages import LeaderAndIsrRequest
-from kafka_chaos.faults.links.relay.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
+from kafka_chaos.faults.links.relay.contents import Contents, FetchSession, MessageDecoder, acks_and_contents, errors_of
 from kafka_chaos.faults.links.relay.frames import API_KEYS, Header, read_header
 
 TOPIC_ID = uuid.UUID(int=7)
@@ -80,7 +80,7 @@ def test_the_beginning_of_a_produce_request_says_where_it_goes(version: int, ack
     frame = frame_of(produce(acks, transactional_id="tx", records=100_000), version)[:2_000]
     header = read_header(frame)
     assert header is not None
-    found = produced_to(header, frame, {TOPIC_ID: "a"})
+    found = acks_and_contents(header, frame, {TOPIC_ID: "a"})
     assert found is not None
     assert found[0] == acks
     assert found[1].partitions == (("a", 3),)
@@ -166,7 +166,7 @@ def test_no_bytes_make_it_raise(data: bytes, api: int, version: int) -> None:
     decoder = MessageDecoder()
     decoder.request(header, frame, FetchSession())
     decoder.response(header, memoryview(data + b"\0\0\0\0"))
-    produced_to(header, frame, {})
+    acks_and_contents(header, frame, {})
 
 
 def _response(kind: Any, version: int, **values: Any) -> memoryview:

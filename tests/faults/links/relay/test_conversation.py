@@ -186,7 +186,7 @@ def test_metadata_from_before_the_rule_is_told_where_the_leader_has_moved() -> N
     assert told(1) == 1
     around.tallies["rule"] = Tally(rule(STALE, api="Metadata", side=RESPONSE))
     assert [told(1), told(2), told(3)] == [1, 1, 1]
-    assert around.tallies["rule"].named == 2, "the first was what the broker said anyway"
+    assert around.tallies["rule"].matched == 2, "the first was what the broker said anyway"
     assert told(2, client_id="kafka-chaos") == 2, "the harness observes the cluster as it is"
     del around.tallies["rule"]
     assert told(2) == 2
@@ -198,7 +198,7 @@ def test_a_controller_s_frame_that_is_long_is_waited_for() -> None:
     talk = conversation(around, "broker-3")
     frame = told(7)
     assert talk.fate_of_request(frame[:20], len(frame)) is Fate.WHOLE
-    assert talk.unanswered() == 0
+    assert talk.unanswered_controller_requests() == 0
     assert ask(talk, frame) is Fate.PASS
     response = refused(0)
     assert talk.fate_of_response(response[:6], len(response)) is Fate.WHOLE

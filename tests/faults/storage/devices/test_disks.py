@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.faults.storage.devices import kernel
-from kafka_chaos.faults.storage.devices.disk import Disk, lost_in_trial
+from kafka_chaos.faults.storage.devices.disk import Disk, bytes_lost_in_trial
 from kafka_chaos.faults.storage.devices.healing import disk_journals
 from kafka_chaos.harness.cluster.containers.labels import run_labels
 from tests.clusters import needs_disks
@@ -43,7 +43,7 @@ def test_a_loss_of_power_takes_what_was_not_flushed_and_nothing_else(disk: Disk)
     disk.power_back()
     assert log.read_bytes() == b"f" * 10_000
     assert disk.loss == {"lost_bytes": 5_000, "shorter_files": 1, "kept_bytes": 10_000}
-    disk.make_whole()
+    disk.repair()
     assert disk.loss is None
 
 
@@ -79,7 +79,7 @@ def test_a_filled_disk_has_no_block_left_until_it_is_whole(disk: Disk) -> None:
     with pytest.raises(OSError) as refused:
         log.write_bytes(bytes(16_384))
     assert refused.value.errno == errno.ENOSPC
-    disk.make_whole()
+    disk.repair()
     assert not disk.is_filled()
     assert disk.free_bytes() > 100 << 20
     blocks = disk.files.image.stat().st_blocks * 512
@@ -98,12 +98,12 @@ def test_a_disk_that_failed_refuses_writes_and_has_lost_what_was_not_flushed(dis
     disk.fill()
     disk.freeze()
     assert (disk.is_filled(), disk.is_frozen()) == (False, False), "a broken disk is neither"
-    disk.make_whole()
+    disk.repair()
     assert not disk.is_read_only()
     assert log.read_bytes() == b"f" * 100
 
 
-@pytest.mark.parametrize("action", ["fill", "fail", "cut_power", "is_read_only", "make_whole"])
+@pytest.mark.parametrize("action", ["fill", "fail", "cut_power", "is_read_only", "repair"])
 def test_what_is_done_to_a_frozen_disk_thaws_it_first(action: str, disk: Disk) -> None:
     disk.freeze()
     done = threading.Thread(target=getattr(disk, action), daemon=True)
@@ -146,7 +146,7 @@ def test_a_slow_disk_writes_at_once_and_a_fast_one_later(disk: Disk, monkeypatch
     disk.speed_up()
     assert "sync" not in options()
     disk.slow_down(8, 5)
-    disk.make_whole()
+    disk.repair()
     assert "sync" not in options()
     assert limits == [(7, 20), (7, 20), (7, None), (8, 5), (8, None)]
 
@@ -167,7 +167,7 @@ def test_one_file_refuses_writes_also_by_those_who_have_it_open(disk: Disk) -> N
         assert disk.failing_segments() == {"log-directory-1/orders-0/1.log": True}
         for path in (old, other):
             path.write_bytes(b"taken")
-        disk.make_whole()
+        disk.repair()
         opened.write(b"taken")
     assert disk.failing_segments() == {}
     disk.refuse_appends(None)
@@ -178,6 +178,6 @@ def test_one_file_refuses_writes_also_by_those_who_have_it_open(disk: Disk) -> N
 
 @pytest.mark.usefixtures("own_state")
 def test_the_trial_of_the_doctor_leaves_nothing() -> None:
-    assert lost_in_trial("test-trial", run_labels("test-trial", keep=False)) == 4096
+    assert bytes_lost_in_trial("test-trial", run_labels("test-trial", keep=False)) == 4096
     assert list(disk_journals()) == []
     assert not Path("/tmp/kafka-chaos-disks-test-trial").exists()

@@ -123,9 +123,9 @@ disks[1].freeze()
 disks[2].cut_power()
 disks[2].power_back()
 disks[2].fail()
-disks[2].make_whole()
+disks[2].repair()
 disks[1].fill()
-disks[1].make_whole()
+disks[1].repair()
 remove_disks("test-disks")
 """
 

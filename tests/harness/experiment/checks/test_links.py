@@ -5,7 +5,7 @@ these can't do is refused.
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.faults.links.on_frames import Alter, Answer, Cut, Delay, Drop, Hold, OnFrames, Rate, Repeat, Stale
+from kafka_chaos.faults.links.on_frames import Alter, Answer, Cut, Delay, Drop, FrameFault, Hold, Rate, Repeat, Stale
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.file import parse_experiment
@@ -27,7 +27,7 @@ def experiment(*faults: str, cluster: str = "brokers: 3", lane: str = "") -> Exp
 
 
 @pytest.mark.parametrize("fault", [Hold, Delay, Rate, Drop, Cut, Answer, Repeat, Alter, Stale])
-def test_only_a_fault_that_acts_on_requests_gets_links(fault: type[OnFrames]) -> None:
+def test_only_a_fault_that_acts_on_requests_gets_links(fault: type[FrameFault]) -> None:
     assert fault_kinds()[fault.kind] is fault
     layout = experiment(f"fault: {fault.kind}, target: leader(one)").layout
     assert layout.links
@@ -39,7 +39,7 @@ def test_only_a_fault_that_acts_on_requests_gets_links(fault: type[OnFrames]) ->
 @pytest.mark.parametrize(
     ("faults", "cluster", "refusal"),
     [
-        (["fault: hold, target: leader(one), api: Produced"], "", r"api: 'Produced' is no request of Kafka: .*Produce"),
+        (["fault: hold, target: leader(one), api: Produced"], "", r"api: 'Produced' is no Kafka request: .*Produce"),
         (["fault: hold, target: all, lane: two"], "", "lane: there is no lane two; the lanes are one"),
         (["fault: hold, target: zookeeper"], "", "target: zookeeper: ZooKeeper does not speak Kafka's protocol"),
         (["fault: hold, target: all"], ", security: mtls", "fault: hold reads requests, and mtls encrypts them"),
