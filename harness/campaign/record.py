@@ -24,8 +24,8 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, elects_from_elr, usual_mode
 from kafka_chaos.contract.run_directory import REPORT_FILE, VERDICT_FILE
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, parse_client
-from kafka_chaos.harness.report.inputs.asking import ask
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
+from kafka_chaos.harness.report.inputs.table_queries import ask
 from kafka_chaos.verification.inputs.documents.reading import parsed
 
 T = TypeVar("T")

@@ -26,7 +26,7 @@ from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
 from kafka_chaos.harness.experiment.lives import GenerateLives
 from kafka_chaos.harness.experiment.specs import ExperimentError, dotted, with_phases
-from kafka_chaos.harness.experiment.timings import FACTORS, timeouts_for_faults
+from kafka_chaos.harness.experiment.timings import DURATION_FACTORS, timeouts_for_faults
 from kafka_chaos.harness.experiment.values import Place, Seconds, Spec, TimeSpan, refusals
 
 _DEFAULT_DURATION = WorkloadSpec().duration
@@ -122,7 +122,7 @@ class GenerateSpec(Spec):
         # A text as seed gives the same numbers on every machine and in every version of Python.
         rng = random.Random(f"{seed}/{phase}")
         shortest, longest = self.duration
-        multiples = [factor * timeout for timeout in timeouts for factor in FACTORS]
+        multiples = [factor * timeout for timeout in timeouts for factor in DURATION_FACTORS]
         near_timeouts = [seconds for seconds in multiples if self.around_timeouts and shortest <= seconds <= longest]
         least = self.count or 1
         # Long faults may leave no time for the last faults: then all are drawn again.
@@ -234,20 +234,20 @@ class _Budget:
 
     def __init__(self, breaks: str | None, brokers: int, targets: Iterable[str]) -> None:
         self._brokers = brokers
-        self._most = {"one": 1, "minority": (brokers - 1) // 2}.get(breaks or "any", float("inf"))
+        self._most_broken = {"one": 1, "minority": (brokers - 1) // 2}.get(breaks or "any", float("inf"))
         self._spent: list[tuple[float, int]] = []
         for target in targets:
-            if self._hits(target) > self._most:
+            if self._hits(target) > self._most_broken:
                 raise ValueError(
                     f"targets: {target} may break {self._hits(target)} of {brokers} brokers: `breaks: {breaks}` allows "
-                    f"{self._most}"
+                    f"{self._most_broken}"
                 )
 
     def first_moment(self, at: float, target: str) -> float:
         """The first moment from `at` on at which a fault of this target breaks no more brokers than allowed."""
         while True:
             ongoing = [(end, hits) for end, hits in self._spent if end > at]
-            if sum(hits for _, hits in ongoing) + self._hits(target) <= self._most:
+            if sum(hits for _, hits in ongoing) + self._hits(target) <= self._most_broken:
                 return at
             at = min(end for end, _ in ongoing)
 

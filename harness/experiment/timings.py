@@ -44,7 +44,7 @@ _LIBRDKAFKA_KEYS = ("socket.connection.setup.timeout.ms", "socket.timeout.ms")
 _BROKER_TIMEOUTS = ("zookeeper.session.timeout.ms", "broker.session.timeout.ms", "replica.lag.time.max.ms")
 _PRODUCER_TIMEOUTS = ("socket.timeout.ms", "request.timeout.ms", "message.timeout.ms", "delivery.timeout.ms")
 _LANE_TIMEOUTS = (("transactional", "timeout_ms"), ("group", "session_timeout_ms"))  # key of a lane, key in its mapping
-FACTORS = (0.9, 1.1, 1.5, 2.0)
+DURATION_FACTORS = (0.9, 1.1, 1.5, 2.0)
 """Durations of faults as multiples of a time-out: just below it, above it, and long enough for its consequences."""
 
 

@@ -152,7 +152,7 @@ def render(evidence: Evidence, timeline: Timeline, series: Series) -> str:
         findings = stories[: detail.findings]
         page = template.render(
             **_context(evidence, timeline, series, detail),
-            told={(lane, cell.anomaly) for lane, cell, _ in findings},
+            told_cells={(lane, cell.anomaly) for lane, cell, _ in findings},
             findings_left_out=sum(bool(cell.count) for _, cell in cells) - len(findings),
             requests=hit_requests(requests, MOST_REQUESTS),
             findings=findings,
@@ -192,7 +192,7 @@ def _context(evidence: Evidence, timeline: Timeline, series: Series, detail: Det
         "quiet_columns": matrix.quiet_columns(all_rows),
         "clients": {name: lane["client"] for name, lane in evidence.lanes.items() if lane.get("client")},
         "summaries": {row.lane: _summary(row, evidence, series) for row in table},
-        "placed": {row.lane: (name, row.verdict) for name, members in named_phases for row in members},
+        "phase_and_verdict": {row.lane: (name, row.verdict) for name, members in named_phases for row in members},
         "ledger": ledger.ledger_of(evidence),
         "ledger_columns": ledger.COLUMNS,
         "charts": draw_charts(table, timeline, series, detail),

@@ -1,7 +1,7 @@
 """Runs a lock-step phase: a sequence of faults at one leader, in which each step waits for its own condition.
 
 The prediction of a lock-step phase holds under two conditions: the ISR is full when the followers are cut off from the
-leader, and the leader is killed before `replica.lag.time.max.ms` could shrink the ISR. If a condition is missed, the
+leader, and the leader is killed before `replica.lag.time.max.ms` could shrink the ISR. If a condition is not met, the
 phase reports it, and its lanes get another prediction, which does not need the conditions.
 """
 
@@ -50,7 +50,7 @@ class LockstepRun:
         self._occurrences: dict[str, Occurrence] = {}
 
     def run(self, steps: Sequence[LockstepStep]) -> str | None:
-        """Execute the steps in order. Returns in words which condition was missed last; None if all were met."""
+        """Execute the steps in order. Returns in words the last condition that was not met; None if all were met."""
         actions: Mapping[LockstepStep, Callable[[], str | None]] = {
             LockstepStep.CUT_REPLICATION: self._cut,
             LockstepStep.HEAL_REPLICATION: lambda: self._heal("partition"),
@@ -63,11 +63,11 @@ class LockstepRun:
             LockstepStep.RESTART: lambda: self._heal("kill"),
         }
         self._leader = self.admin.await_leader(self.lanes[0], self.target.partition)
-        missed = self._unmet_condition()
+        unmet = self._unmet_condition()
         for step in steps:
             self.say(f"executing step {step}")
-            missed = actions[step]() or missed
-        return missed
+            unmet = actions[step]() or unmet
+        return unmet
 
     def _cut(self) -> None:
         self._inject(Partition(target=self._leader_target(), direction="in", port="replication", action="reject"))
@@ -99,13 +99,13 @@ class LockstepRun:
         )
 
     def _kill(self) -> str | None:
-        missed = self._unmet_condition()
+        unmet = self._unmet_condition()
         self._inject(Kill(target=self._leader_target()))
         if self._cut_at is not None:
             lasted = time.monotonic() - self._cut_at
             if lasted >= self.lag_time_max:
-                missed = f"the cut lasted {lasted:.1f} s, longer than replica.lag.time.max.ms"
-        return missed
+                unmet = f"the cut lasted {lasted:.1f} s, longer than replica.lag.time.max.ms"
+        return unmet
 
     def _await_other_leader(self) -> None:
         for lane in self.lanes:

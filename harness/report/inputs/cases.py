@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.columns import TABLES
-from kafka_chaos.harness.report.inputs.asking import ask
 from kafka_chaos.harness.report.inputs.series import FindingRange
+from kafka_chaos.harness.report.inputs.table_queries import ask
 
 MOST_CASES = 3
 MOST_ROWS = 12

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.columns import ASSIGNMENTS, COMMITS
-from kafka_chaos.harness.report.inputs.asking import Grids, ask
+from kafka_chaos.harness.report.inputs.table_queries import Grids, ask
 from kafka_chaos.harness.report.inputs.transactions import natural_key
 
 _ASSIGNMENTS_IN_ORDER = """

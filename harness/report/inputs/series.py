@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from kafka_chaos.contract.columns import FINDINGS, LOG, PRODUCED
-from kafka_chaos.harness.report.inputs.asking import Grids, ask
 from kafka_chaos.harness.report.inputs.groups import GroupOverTime, read_groups
+from kafka_chaos.harness.report.inputs.table_queries import Grids, ask
 from kafka_chaos.harness.report.inputs.transactions import TransactionalId, read_transactions
 from kafka_chaos.harness.report.pages import label
 

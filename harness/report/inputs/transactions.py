@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.columns import TRANSACTIONS
 from kafka_chaos.contract.lane.transactions import IN_DOUBT, TRANSACTION_OUTCOMES
-from kafka_chaos.harness.report.inputs.asking import Grids, ask
+from kafka_chaos.harness.report.inputs.table_queries import Grids, ask
 
 FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 """Errors by which a producer learns that another one has taken its transactional id."""

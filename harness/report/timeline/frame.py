@@ -110,7 +110,7 @@ class Row:
     """One row of a picture: its height in pixels, and its shapes, whose coordinates begin at the row's top."""
 
     height: float
-    drawn: Markup
+    picture: Markup
 
 
 def compose(frame: Frame, rows: Sequence[Row], *, name: str, title: str, description: str) -> Markup:
