@@ -33,7 +33,7 @@ _BOUNDS: Mapping[str, Mapping[str, tuple[str, int]]] = {
     TRANSACTIONS.name: {
         "transactions": ("transactions", 1),
         "records of a transaction": ("size", 2),
-        "late requests": ("delayed", 1),
+        "late requests": ("late_requests", 1),
         "failovers": ("failovers", 1),
         "losses": ("losses", 1),
     },

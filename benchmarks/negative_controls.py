@@ -27,7 +27,7 @@ class BrokenTransactions:
 
     rules: transactions.Rules
     shows: tuple[TransactionAnomaly, ...]
-    delayed: int = 0
+    late: int = 0
     failovers: int = 0
 
 
@@ -48,9 +48,9 @@ TRANSACTIONS_WITHOUT: Mapping[str, BrokenTransactions] = {
     "the last stable offset": BrokenTransactions(replace(V1, reads_below_last_stable_offset=False), (ABORTED_READ,)),
     "the abort by time-out": BrokenTransactions(replace(V1, aborts_on_time_out=False), (HANGING_TRANSACTION,)),
     "an epoch for each transaction": BrokenTransactions(
-        replace(V1, late_kinds=frozenset(Kind)), (TORN_TRANSACTION, ABORTED_READ), delayed=1
+        replace(V1, late_kinds=frozenset(Kind)), (TORN_TRANSACTION, ABORTED_READ), late=1
     ),
-    "verification by the leader": BrokenTransactions(replace(V1, verifies=False), (HANGING_TRANSACTION,), delayed=1),
+    "verification by the leader": BrokenTransactions(replace(V1, verifies=False), (HANGING_TRANSACTION,), late=1),
     "the epoch of open records (KAFKA-18575)": BrokenTransactions(
         replace(V2, compares_open_epochs=False), (TORN_TRANSACTION, LOST_TRANSACTION, ABORTED_READ)
     ),

@@ -23,8 +23,8 @@ class Trait(Flag):
     `BY_LOG`: only the final log shows the anomaly. `BY_READS`: the final log shows it, or without a log, reads do (for
     an anomaly of transactions, the reads of a read_committed consumer). `BY_COMMITS`: a commit of the group has to be
     acknowledged. `NOT_AFTER_CLEANUP`: it is not judged with compaction or retention, which remove records without a
-    fault, unless keys of records tell what compaction did. `CERTAIN`: if the anomaly is forbidden and its evidence is
-    incomplete, the lane's verdict is `unknown`. `CERTAIN_IN_TRANSACTIONS`: if the anomaly was not judged, the verdict
+    fault, unless keys of records tell what compaction did. `DECISIVE`: if the anomaly is forbidden and its evidence is
+    incomplete, the lane's verdict is `unknown`. `DECISIVE_IN_TRANSACTIONS`: if the anomaly was not judged, the verdict
     on a transactional lane is `unknown`. Whatever the traits, the verdict is also `unknown` if a required anomaly, or
     an anomaly of transactions, groups or share groups, was not judged.
     """
@@ -33,8 +33,8 @@ class Trait(Flag):
     BY_READS = auto()
     BY_COMMITS = auto()
     NOT_AFTER_CLEANUP = auto()
-    CERTAIN = auto()
-    CERTAIN_IN_TRANSACTIONS = auto()
+    DECISIVE = auto()
+    DECISIVE_IN_TRANSACTIONS = auto()
 
 
 NO_TRAIT = Trait(0)
@@ -68,11 +68,11 @@ class Anomaly(AnomalyName):
     LOST_WRITE = (
         "lost_write",
         "acknowledged, but not in the final log",
-        Trait.BY_READS | Trait.NOT_AFTER_CLEANUP | Trait.CERTAIN | Trait.CERTAIN_IN_TRANSACTIONS,
+        Trait.BY_READS | Trait.NOT_AFTER_CLEANUP | Trait.DECISIVE | Trait.DECISIVE_IN_TRANSACTIONS,
     )
-    DUPLICATE = "duplicate", "one record at two or more offsets", Trait.BY_READS | Trait.CERTAIN
-    FALSE_FAILURE = "false_failure", "reported as failed, yet in the log or read", Trait.BY_READS | Trait.CERTAIN
-    PHANTOM = "phantom", "in the log or read, but never produced", Trait.BY_READS | Trait.CERTAIN
+    DUPLICATE = "duplicate", "one record at two or more offsets", Trait.BY_READS | Trait.DECISIVE
+    FALSE_FAILURE = "false_failure", "reported as failed, yet in the log or read", Trait.BY_READS | Trait.DECISIVE
+    PHANTOM = "phantom", "in the log or read, but never produced", Trait.BY_READS | Trait.DECISIVE
     INCONSISTENT_OFFSET = "inconsistent_offset", "two different records seen at one offset"
     OFFSET_MISMATCH = (
         "offset_mismatch",
@@ -87,15 +87,19 @@ class Anomaly(AnomalyName):
     REORDERED = (
         "reordered",
         "a producer's records out of order within a partition",
-        Trait.BY_READS | Trait.NOT_AFTER_CLEANUP | Trait.CERTAIN,
+        Trait.BY_READS | Trait.NOT_AFTER_CLEANUP | Trait.DECISIVE,
     )
     UNSEEN = (
         "unseen",
         "in the log, yet delivered to no consumer that read to the end",
-        Trait.BY_READS | Trait.CERTAIN | Trait.CERTAIN_IN_TRANSACTIONS,
+        Trait.BY_READS | Trait.DECISIVE | Trait.DECISIVE_IN_TRANSACTIONS,
     )
     NONMONOTONIC_POLL = "nonmonotonic_poll", "a consumer's offsets went backwards"
-    SKIPPED_POLL = "skipped_poll", "a consumer stepped over an offset that the log holds", Trait.CERTAIN_IN_TRANSACTIONS
+    SKIPPED_POLL = (
+        "skipped_poll",
+        "a consumer stepped over an offset that the log holds",
+        Trait.DECISIVE_IN_TRANSACTIONS,
+    )
     OFFSET_GAP = "offset_gap", "a hole in the final log", Trait.BY_LOG | Trait.NOT_AFTER_CLEANUP
     REPLICA_DIVERGENCE = "replica_divergence", "two replicas differ below the high watermark"
     HIGH_WATERMARK_REGRESSION = "high_watermark_regression", "a high watermark went down within one leader epoch"

@@ -132,7 +132,7 @@ class LaneSpec(Spec):
         description="other configs of its consumers, also in its group and loop, with the names of the lane's `client`",
     )
 
-    _first_partitions: int | None = PrivateAttr(default=None)
+    _initial_partitions: int | None = PrivateAttr(default=None)
     _cluster: ClusterLayout | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
@@ -196,21 +196,21 @@ class LaneSpec(Spec):
         self._cluster = cluster
 
     @property
-    def first_partitions(self) -> int:
+    def initial_partitions(self) -> int:
         """The number of partitions with which the lane's topic is created: all `partitions`, unless faults add some."""
-        return self.partitions if self._first_partitions is None else self._first_partitions
+        return self.partitions if self._initial_partitions is None else self._initial_partitions
 
     @property
     def grows(self) -> bool:
         """Whether the lane's topic gets more partitions under load."""
-        return self.first_partitions < self.partitions
+        return self.initial_partitions < self.partitions
 
     def with_added_partitions(self, added: int) -> Self:
         """A copy of the lane whose topic gets `added` partitions after its creation."""
-        if self.partitions == self.first_partitions + added:
+        if self.partitions == self.initial_partitions + added:
             return self
-        grown = self.model_copy(update={"partitions": self.first_partitions + added})
-        grown._first_partitions = self.first_partitions
+        grown = self.model_copy(update={"partitions": self.initial_partitions + added})
+        grown._initial_partitions = self.initial_partitions
         return grown
 
     @property
@@ -220,7 +220,7 @@ class LaneSpec(Spec):
 
     def replica_assignment(self, brokers: int) -> list[list[int]]:
         """For each partition, the ids (1 to `brokers`) of the brokers with its replicas, the preferred leader first."""
-        firsts = [self.leader or partition % brokers + 1 for partition in range(self.first_partitions)]
+        firsts = [self.leader or partition % brokers + 1 for partition in range(self.initial_partitions)]
         return [[(first + step - 1) % brokers + 1 for step in range(self.replication_factor)] for first in firsts]
 
 

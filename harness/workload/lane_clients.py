@@ -103,8 +103,8 @@ class LaneClients:
     def _producer(self, number: int, slot: int, transactional_id: str | None = None) -> LaneProducer:
         """Make the producer of this number. In slot 0, it writes to all partitions; in any other slot, to one."""
         lane, load = self.lane, self.load
-        partitions = 1 if slot else lane.first_partitions
-        first = (slot - 1) % lane.first_partitions if slot else 0
+        partitions = 1 if slot else lane.initial_partitions
+        first = (slot - 1) % lane.initial_partitions if slot else 0
         client_id = f"{lane.lane}-{number if transactional_id else slot}"
         configs = load.producer_configs(lane)
         if transactional_id is not None:

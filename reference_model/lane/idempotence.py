@@ -10,8 +10,7 @@ from kafka_chaos.reference_model.lane.state import NOWHERE, OK, RETRY, LaneState
 from kafka_chaos.reference_model.protocol.sequences import Batch, Refusal, check_batch, renews_epoch
 
 BEFORE_FIRST = Batch(0, -1, NOWHERE)
-"""An imagined batch before a producer's first one: a broker that remembers it refuses a first batch with a sequence
-number other than 0."""
+"""An imagined batch before a producer's first one: after it, a broker takes no batch but one with sequence number 0."""
 
 
 def check_sequence(state: LaneState, broker: int, request: int) -> Refusal | int | None:

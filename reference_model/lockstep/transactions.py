@@ -236,8 +236,7 @@ def settled(state: TransactionsState, config: TransactionsConfig) -> Transaction
 
 
 def urgent_steps(state: TransactionsState, config: TransactionsConfig) -> Iterator[TransactionsState]:
-    """The states after one step that happens by itself, before anything else: a marker is written, a transaction
-    completed, or a producer given its epoch."""
+    """The states after one urgent step: a marker is written, a transaction completed, or a producer given its epoch."""
     setup = config.setup
     for action, machine in environment.write_marker(state.machine, setup):
         if action.partition not in state.held_markers:
@@ -327,5 +326,5 @@ def _observe_offsets(log: Log, state: TransactionsState, config: TransactionsCon
 
 
 def _record_name(number: int, state: TransactionsState, config: TransactionsConfig) -> str:
-    # `Setup.record` has made the number from the record's transaction number, which is its place in `records`.
+    # `Setup.record_number` has made the number from the record's transaction number, which is its place in `records`.
     return state.records[number // config.setup.size]

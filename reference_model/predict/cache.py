@@ -46,7 +46,7 @@ answers of any other version are refused. Tests search a sample of the shipped a
 night, so that a change without a new version is noticed."""
 
 
-def shipped(key: str, model: int) -> Prediction | None:
+def shipped_answer(key: str, model: int) -> Prediction | None:
     """The shipped answer to the question with this `question_key`; None if version `model` of the model gave none."""
     content = _shipped_content()
     body = content["answers"].get(key) if content.get("model") == model else None
@@ -89,8 +89,8 @@ def predict_cached(
     """
     if lane.assume:
         return predict_cached(replace(lane, assume=()), lockstep, cache_dir, budget).assuming(lane.unjudged)
-    if (shipped_answer := shipped(question_key(lane, lockstep), MODEL_VERSION)) is not None:
-        return shipped_answer
+    if (answer := shipped_answer(question_key(lane, lockstep), MODEL_VERSION)) is not None:
+        return answer
     directory = cache_home() / "predictions" if cache_dir is None else cache_dir
     path = directory / f"{cache_key(lane, lockstep)}.json"
     if (cached := _read(path)) is not None:

@@ -128,7 +128,7 @@ def renew_after_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def _send(state: LaneState, lane: Lane, index: int, held_at: Iterable[int | None]) -> Iterator[Step]:
-    """A step for each offset in `held_at`: the leader takes the record for a copy of that entry, or appends it if None."""
+    """A step per offset in `held_at`: the leader takes the record for a copy of that entry, or appends it if None."""
     leader = state.leader
     if state.records[index].attempts == 0 or too_few_in_sync(state, lane, state.replicas[leader]):
         return

@@ -91,8 +91,7 @@ def rules_in(version: str | None, mode: str | None, elr: bool | None) -> Rules:
 
 
 def as_obeyed(lane: Lane) -> Lane:
-    """The lane with the settings that its cluster obeys: without unclean election where controllers take no notice of
-    that config, and without flushes where nothing depends on them."""
+    """The lane without unclean elections where controllers ignore that config, and without flushes that change nothing."""
     unclean = lane.unclean_leader_election and metadata.may_elect_uncleanly(lane.version, lane.mode)
     flushes = lane.flushes and "power-loss" in lane.faults and metadata.release(lane.version) >= FLUSHES_SINCE
     return replace(lane, unclean_leader_election=unclean, flushes=flushes)

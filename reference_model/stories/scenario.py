@@ -97,9 +97,9 @@ class _Writer:
     """Writes the steps of one story, and keeps the logs that brokers then have.
 
     `logs`: by broker, the names of its records. `cuts`: each (follower, leader) whose replication is cut off. `away`:
-    by broker that is down, frozen or isolated, the step that brings it back. `assignment`: controllers
-    elect in this order, so it begins with the brokers that the story elects. `lag_is_short`: whether a follower
-    that lags leaves the ISR within a step. `_others`: how many records other producers have sent.
+    by broker that is down, frozen or isolated, the step that brings it back. `assignment`: controllers elect in this
+    order, so it begins with the brokers that the story elects. `lag_is_short`: whether a follower that lags leaves the
+    ISR within a step. `_other_records`: how many records other producers have sent.
     """
 
     story: Story
@@ -107,7 +107,7 @@ class _Writer:
     cuts: set[tuple[int, int]] = field(default_factory=set)
     away: dict[int, str] = field(default_factory=dict)
     leader: int = 1
-    _others: int = 0
+    _other_records: int = 0
 
     def __post_init__(self) -> None:
         self.logs: dict[int, list[str]] = {broker: [] for broker in self.story.brokers}
@@ -266,8 +266,8 @@ class _Writer:
             return
         for later in takewhile(lambda later: later.name == "shrink_isr", self.story.steps[number:]):
             self._cut(later.broker)
-        self._others += 1
-        record = f"other {self._others}"
+        self._other_records += 1
+        record = f"other {self._other_records}"
         self.steps.append({"produce": record, "acks": "1", "producer": "other"})
         self._replicate(record)
 

@@ -21,7 +21,7 @@ class Ending(NamedTuple):
     """The evidence of a run.
 
     `logs`: one per partition. `outcomes`: one per transaction. `read`: the bit set of records that a read_committed
-    consumer was given; `early`: the bit set of those that it was given before their commit was asked for.
+    consumer was given; `early_reads`: the bit set of those that it was given before their commit was asked for.
     `zombie_commits`: the bit set of transactions whose commit was accepted from a replaced incarnation. `size`: the
     number of records of a transaction.
     """
@@ -29,7 +29,7 @@ class Ending(NamedTuple):
     logs: tuple[Log, ...]
     outcomes: tuple[int, ...]
     read: int
-    early: int
+    early_reads: int
     zombie_commits: int
     size: int
 
@@ -52,7 +52,7 @@ def ending(state: State, setup: Setup) -> Ending | None:
             may_be_marked = [takes_marker(state.logs[number], marker, setup.rules) for number in bits(unmarked)]
             if not may_be_marked or any(may_be_marked):
                 return None
-    return Ending(state.logs, state.outcomes, state.read, state.early, state.zombie_commits, setup.size)
+    return Ending(state.logs, state.outcomes, state.read, state.early_reads, state.zombie_commits, setup.size)
 
 
 def aborted_read(end: Ending) -> bool:
@@ -68,7 +68,7 @@ def precommitted_read(end: Ending) -> bool:
     This covers cycles of transactions that read from each other, too: one of them has read before another's commit was
     asked for. What is read of an aborted transaction is an `aborted_read`.
     """
-    return any(end.outcomes[number // end.size] != ABORTED for number in bits(end.early))
+    return any(end.outcomes[number // end.size] != ABORTED for number in bits(end.early_reads))
 
 
 def torn_transaction(end: Ending) -> bool:

@@ -80,7 +80,7 @@ def _produce(state: states.State, setup: states.Setup, request: states.Request) 
     expected = next_sequence(log, id, request.epoch)
     if request.sequence != expected:
         return state, Reply.OK if request.sequence < expected else Reply.OUT_OF_ORDER_SEQUENCE_NUMBER
-    entry = states.Entry(states.DATA, id, request.epoch, setup.record(request.transaction, request.detail))
+    entry = states.Entry(states.DATA, id, request.epoch, setup.record_number(request.transaction, request.detail))
     return append_to(state, setup, partition, (*log, entry)), Reply.OK
 
 
@@ -90,13 +90,13 @@ def append_to(state: states.State, setup: states.Setup, partition: int, log: sta
     Reading changes nothing else, so reading at once shows every anomaly that reading later would.
     """
     readable = readable_records(log, setup.rules.reads_below_last_stable_offset)
-    early = state.early
+    early_reads = state.early_reads
     for number in bits(readable & ~state.read):
         transaction = number // setup.size
         # Models in lock step keep no outcomes, so the slice may be empty.
         if state.outcomes[transaction : transaction + 1] == (states.OPEN,):
-            early |= 1 << number
-    return state.with_log(partition, log)._replace(read=state.read | readable, early=early)
+            early_reads |= 1 << number
+    return state.with_log(partition, log)._replace(read=state.read | readable, early_reads=early_reads)
 
 
 def abort_by_coordinator(state: states.State, setup: states.Setup, id: int) -> states.State:

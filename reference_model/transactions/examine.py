@@ -192,7 +192,7 @@ def stories_with(rules: Rules, size: int, partitions: int) -> Mapping[Transactio
     """
     setup = states.Setup(rules, size=size, partitions=partitions)
     stories: dict[TransactionAnomaly, Story] = {}
-    for scope in (setup, replace(setup, delayed=2, partitions=1)):
+    for scope in (setup, replace(setup, late_requests=2, partitions=1)):
         stories |= TRANSACTIONS.stories(CHECKS.keys() - stories.keys(), scope)
     return stories
 
@@ -205,7 +205,7 @@ def transaction_scope(setup: states.Setup) -> dict[str, Any]:
         "records": setup.size,
         "partitions": setup.partitions,
         "incarnations": len(setup.first_search.ids),
-        "late_requests": setup.delayed,
+        "late_requests": setup.late_requests,
         "coordinator_failovers": setup.failovers,
         "data_may_lose": setup.data_may_be_lost,
         "transaction_state_may_lose": setup.states_may_be_lost,

@@ -43,8 +43,8 @@ class Setup:
     """The rules and the scope of one search, or a whole question of a prediction, which several `searches` answer.
 
     `ids`: the transactional id of each incarnation. There are `transactions` of `size` records each, over `partitions`.
-    `delayed`: how many requests may be late. `failovers`: how often the coordinator may be replaced. `losses`: how
-    often logs may lose a suffix: the partitions' (`data_may_be_lost`) and the coordinator's (`states_may_be_lost`).
+    `late_requests`, `failovers`: how many requests may be late, and how often the coordinator may be replaced. `losses`:
+    how often logs may lose a suffix: the partitions' (`data_may_be_lost`) and the coordinator's (`states_may_be_lost`).
     """
 
     rules: Rules
@@ -52,7 +52,7 @@ class Setup:
     transactions: int = 2
     size: int = 2
     partitions: int = 2
-    delayed: int = 1
+    late_requests: int = 1
     failovers: int = 0
     losses: int = 0
     data_may_be_lost: bool = False
@@ -62,7 +62,7 @@ class Setup:
         """The partition that a transaction's record goes to."""
         return index % self.partitions
 
-    def record(self, transaction: int, index: int) -> int:
+    def record_number(self, transaction: int, index: int) -> int:
         """The number of a record among those of all transactions."""
         return transaction * self.size + index
 
@@ -72,13 +72,12 @@ class Setup:
         return replace(self, ids=(0, 0), failovers=0, losses=0, data_may_be_lost=False, states_may_be_lost=False)
 
     def searches(self) -> Iterator[tuple[Setup, Set[TransactionAnomaly]]]:
-        """Each search of the question, with the anomalies to look for; examine.py says why late requests, failovers and
-        losses are in searches of their own."""
+        """Each search of the question, with the anomalies to look for. `examine.py` says why there are several."""
         has_others = len(set(self.ids)) > 1
         # A transaction of one record can't be torn.
         all_but_cycles = frozenset(TransactionAnomaly) - CYCLE - (TORN if self.size == 1 else frozenset())
         anomalies = all_but_cycles if has_others else all_but_cycles | CYCLE
-        in_time = replace(self.first_search, delayed=0)
+        in_time = replace(self.first_search, late_requests=0)
         yield self.first_search, anomalies
         if self.failovers:
             yield replace(in_time, failovers=self.failovers), anomalies
@@ -161,7 +160,7 @@ class State(NamedTuple):
     """The state of producers, coordinator and partitions.
 
     `late`, `late_markers`: requests and markers on their way. `read`: the bit set of records that a read_committed
-    consumer was given; `early`: that of records that it was given before their commit was asked for.
+    consumer was given; `early_reads`: that of records that it was given before their commit was asked for.
     `zombie_commits`: the bit set of transactions for which the coordinator accepted a commit after a later incarnation
     of the producer had got an epoch of its own. `delays_left`, `failovers`, `losses`: how many may still happen.
     """
@@ -174,7 +173,7 @@ class State(NamedTuple):
     late: tuple[Request, ...]
     late_markers: tuple[Marker, ...]
     read: int
-    early: int
+    early_reads: int
     zombie_commits: int
     delays_left: int
     failovers: int
@@ -215,9 +214,9 @@ def initial_state(setup: Setup) -> State:
         late=(),
         late_markers=(),
         read=0,
-        early=0,
+        early_reads=0,
         zombie_commits=0,
-        delays_left=setup.delayed,
+        delays_left=setup.late_requests,
         failovers=setup.failovers,
         losses=setup.losses,
     )

@@ -8,7 +8,7 @@ from typing import TypeVar
 from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model import Lockstep, Prediction, predict
-from kafka_chaos.reference_model.predict.cache import MODEL_VERSION, question_key, shipped
+from kafka_chaos.reference_model.predict.cache import MODEL_VERSION, question_key, shipped_answer
 from kafka_chaos.reference_model.predict.result import AnomalyPrediction
 
 Name = TypeVar("Name")
@@ -19,7 +19,7 @@ def answer(lane: Lane, lockstep: Lockstep | None = None) -> Prediction:
     """From the shipped answers or from the model, never from a cache on disk."""
     key = question_key(lane, lockstep)
     if key not in _ANSWERS:
-        _ANSWERS[key] = shipped(key, MODEL_VERSION) or predict(lane, lockstep=lockstep)
+        _ANSWERS[key] = shipped_answer(key, MODEL_VERSION) or predict(lane, lockstep=lockstep)
     return _ANSWERS[key]
 
 

@@ -22,7 +22,7 @@ from kafka_chaos.reference_model import Lane, Lockstep, predict
 from kafka_chaos.reference_model.compare import FAULT_SETS, LANES
 from kafka_chaos.reference_model.explore.core import Numbers
 from kafka_chaos.reference_model.lane.lockstep_phase import CUT_THEN_KILL
-from kafka_chaos.reference_model.predict.cache import FILE, MODEL_VERSION, question_key, shipped
+from kafka_chaos.reference_model.predict.cache import FILE, MODEL_VERSION, question_key, shipped_answer
 from kafka_chaos.reference_model.predict.result import Prediction
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -105,7 +105,7 @@ def standard() -> dict[str, tuple[Lane, Lockstep | None]]:
 if __name__ == "__main__":
     answers, model, taken_over = [], MODEL_VERSION, 0
     for number, (key, (lane, lockstep)) in enumerate(questions := standard().items(), 1):
-        if (answer := None if "--anew" in sys.argv else shipped(key, model)) is None:
+        if (answer := None if "--anew" in sys.argv else shipped_answer(key, model)) is None:
             print(f"{number} of {len(questions)}", file=sys.stderr)
             answer = predict(lane, lockstep=lockstep)
         else:

@@ -16,7 +16,7 @@ from model_page import UPGRADES
 from kafka_chaos.reference_model import Lane, Prediction, predict, predict_cached
 from kafka_chaos.reference_model.compare import FAULT_SETS, LANES, Cluster, compare
 from kafka_chaos.reference_model.predict import cache as cache_module
-from kafka_chaos.reference_model.predict.cache import FILE, MODEL_VERSION, question_key, shipped
+from kafka_chaos.reference_model.predict.cache import FILE, MODEL_VERSION, question_key, shipped_answer
 from tests.reference_model.standard_lanes import EXPERIMENTS, standard
 
 SHIPPED = json.loads((files("kafka_chaos.reference_model.predict") / FILE).read_text("utf-8"))["answers"]
@@ -57,7 +57,7 @@ KEYS = [
 @pytest.mark.parametrize("key", KEYS)
 def test_a_shipped_answer_is_what_the_model_says(key: str) -> None:
     lane, lockstep = standard()[key]
-    answer = shipped(key, MODEL_VERSION)
+    answer = shipped_answer(key, MODEL_VERSION)
     assert answer is not None
     assert uncounted(answer) == uncounted(predict(lane, lockstep=lockstep)), REGENERATE
 
@@ -70,8 +70,8 @@ def uncounted(answer: Prediction) -> str:
 
 def test_another_model_takes_no_shipped_answer() -> None:
     lane = Lane(lane="shipped", acks="1", faults=("kill",))
-    assert shipped(question_key(lane, None), MODEL_VERSION)
-    assert shipped(question_key(lane, None), MODEL_VERSION + 1) is None
+    assert shipped_answer(question_key(lane, None), MODEL_VERSION)
+    assert shipped_answer(question_key(lane, None), MODEL_VERSION + 1) is None
 
 
 BENCHMARK = runpy.run_path(str(EXPERIMENTS.parent / "benchmarks" / "sensitivity.py"))

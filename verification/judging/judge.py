@@ -225,10 +225,10 @@ def _of_what_is_not_judged(
             yield f"{anomaly} is required and could not be judged: {why}"
         elif isinstance(anomaly, GroupAnomaly | ShareAnomaly) or (
             lane.lane.transactional is not None
-            and (isinstance(anomaly, TransactionAnomaly) or Trait.CERTAIN_IN_TRANSACTIONS in anomaly.traits)
+            and (isinstance(anomaly, TransactionAnomaly) or Trait.DECISIVE_IN_TRANSACTIONS in anomaly.traits)
         ):
             yield f"{anomaly} could not be judged: {why}"
-        elif Trait.CERTAIN in anomaly.traits and (
+        elif Trait.DECISIVE in anomaly.traits and (
             anomaly in lane.lane.unjudged or (anomaly in gaps and lane.predicted[anomaly] == Status.FORBIDDEN)
         ):
             yield why

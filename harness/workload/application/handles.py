@@ -43,7 +43,7 @@ class Handle(Generic[R]):
     def __init__(self, lane: LaneSpec, load: LoadSettings, recorder: R) -> None:
         self.lane = lane.lane
         self.topic = lane.topic_name
-        self.partitions = lane.first_partitions
+        self.partitions = lane.initial_partitions
         self.bootstrap_servers = load.bootstrap_servers
         self.client_configs = dict(load.client_configs)
         self.over = threading.Event()

@@ -134,7 +134,7 @@ class PolledConsumer(Follower):
 
     def __init__(self, lane: LaneSpec, load: LoadSettings, **options: Any) -> None:
         """`options`: further parameters of `Follower`."""
-        super().__init__(lane, load, partitions=lane.first_partitions, **options)
+        super().__init__(lane, load, partitions=lane.initial_partitions, **options)
         self._topic = lane.topic_name
         self._codec = IdentityCodec(self.lane)
         isolated = {"enable.partition.eof": True, "isolation.level": self._isolation}
@@ -154,7 +154,7 @@ class PolledConsumer(Follower):
             },
         )
         self._assign()
-        known, most = lane.first_partitions, lane.partitions
+        known, most = lane.initial_partitions, lane.partitions
         self._partition_watch = PartitionWatch(self._consumer, self._topic, known=known, most=most)
 
     def poll(self, timeout: float, within: tuple[int, int] | None = None) -> None:

@@ -40,8 +40,8 @@ def end(*logs: Log, outcomes: tuple[int, ...], read: int = 0, early: int = 0, zo
         (end((*data(0), X), (*data(1), X), outcomes=(ABORTED,)), set()),
         (end((*data(0), X), (*data(1), X), outcomes=(ABORTED,), read=0b01), {A.ABORTED_READ}),
         (end((*data(0), X), (*data(1), X), outcomes=(ASKED,), read=0b10), {A.ABORTED_READ}),
-        (end((*data(0), C), (*data(1), C), outcomes=(ASKED,), read=0b11, early=0b01), {A.PRECOMMITTED_READ}),
-        (end((*data(0), C), (*data(1), C), outcomes=(OPEN,), read=0b11, early=0b10), {A.PRECOMMITTED_READ}),
+        (end((*data(0), C), (*data(1), C), outcomes=(ASKED,), read=0b11, early_reads=0b01), {A.PRECOMMITTED_READ}),
+        (end((*data(0), C), (*data(1), C), outcomes=(OPEN,), read=0b11, early_reads=0b10), {A.PRECOMMITTED_READ}),
         (end((*data(0), X), (*data(1), C), outcomes=(ASKED,)), {A.TORN_TRANSACTION}),
         (end((*data(0), X), (*data(1), C), outcomes=(OPEN,)), set()),
         (end((), (*data(1), C), outcomes=(COMMITTED,)), {A.TORN_TRANSACTION}),
@@ -65,7 +65,7 @@ def test_an_ending_shows_what_it_shows(ending: Ending, anomalies: set[A]) -> Non
 
 
 def setup_of(broken: BrokenTransactions) -> Setup:
-    return Setup(broken.rules, delayed=broken.delayed, failovers=broken.failovers)
+    return Setup(broken.rules, late_requests=broken.late, failovers=broken.failovers)
 
 
 @pytest.mark.slow

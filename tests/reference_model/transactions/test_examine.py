@@ -19,10 +19,10 @@ ALL = frozenset(A)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("delayed", "failovers"), [(1, 1), (2, 0)])
+@pytest.mark.parametrize(("late", "failovers"), [(1, 1), (2, 0)])
 @pytest.mark.parametrize("rules", [V1, V1_UNVERIFIED, V2], ids=["v1", "v1 unverified", "v2"])
-def test_a_larger_scope_breaks_nothing_either(rules: Rules, delayed: int, failovers: int) -> None:
-    search, first = TRANSACTIONS.search(ALL, Setup(rules, delayed=delayed, failovers=failovers), Budget(5_000_000))
+def test_a_larger_scope_breaks_nothing_either(rules: Rules, late: int, failovers: int) -> None:
+    search, first = TRANSACTIONS.search(ALL, Setup(rules, late_requests=late, failovers=failovers), Budget(5_000_000))
     assert (search.complete, first) == (True, {})
 
 

@@ -11,7 +11,7 @@ from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS, canon
 from kafka_chaos.reference_model.transactions.rules import V1, V2, Rules
 
 steps = TRANSACTIONS.steps
-LOSING = states.Setup(V1, delayed=0, failovers=0, losses=1, data_may_be_lost=True, states_may_be_lost=True)
+LOSING = states.Setup(V1, late_requests=0, failovers=0, losses=1, data_may_be_lost=True, states_may_be_lost=True)
 
 
 def play(setup: states.Setup, *names: str, state: states.State | None = None) -> states.State:
@@ -98,7 +98,7 @@ def test_a_new_incarnation_fences_the_old_one() -> None:
 
 
 def test_a_new_coordinator_writes_every_marker_again_and_ignores_those_of_the_old_one() -> None:
-    setup = states.Setup(V1, delayed=0, failovers=1)
+    setup = states.Setup(V1, late_requests=0, failovers=1)
     state = play(setup, "start", *V1_WRITES, "commit:OK", "write_marker", "fail_over")
     assert state.coordinated[0].unmarked == 0b11
     assert [marker.partition for marker in state.late_markers] == [1]
