@@ -96,8 +96,8 @@ def questions_of(lane: Lane, plain: Prediction, *, brokers_fail: bool, offsets_m
         loses_output = plain.status(Anomaly.LOST_WRITE) is not Status.FORBIDDEN
         group, commits = lane.loop.group, lane.loop.offsets
         tearing = TEARING_ANOMALIES if commits == IN_TRANSACTION else ()
-        tears = any(plain.status(anomaly) is not Status.FORBIDDEN for anomaly in tearing)
-        yield question(group, commits, is_loop=True, output_may_lose=loses_output, ends_may_tear=tears)
+        may_tear = any(plain.status(anomaly) is not Status.FORBIDDEN for anomaly in tearing)
+        yield question(group, commits, is_loop=True, output_may_lose=loses_output, ends_may_tear=may_tear)
 
 
 def answers_of_groups(

@@ -131,11 +131,11 @@ def _in_parts(entries: Mapping[AnyAnomaly, dict[str, Any]]) -> dict[str, dict[st
 class Unfinished:
     """The result of a search that ended early.
 
-    Anomalies with a story are permitted. Nothing is known of the others that are `asked` for.
+    Anomalies with a story are permitted. Nothing is known of the other `anomalies`.
     """
 
     stories: Mapping[AnyAnomaly, Story]
-    asked: Iterable[AnyAnomaly]
+    anomalies: Iterable[AnyAnomaly]
     states: int
     reason: str
     bounds: Mapping[str, Any]
@@ -144,7 +144,7 @@ class Unfinished:
         """The form of `predict --json`; no `Prediction` can be read from it."""
         permitted, unknown = str(Status.PERMITTED), {"status": NOT_EXHAUSTED, "why": [], "known_defects": []}
         shown = {key: {**unknown, "status": permitted, "why": list(story)} for key, story in self.stories.items()}
-        parts = _in_parts({anomaly: shown.get(anomaly, unknown) for anomaly in self.asked})
+        parts = _in_parts({anomaly: shown.get(anomaly, unknown) for anomaly in self.anomalies})
         return {**parts, "scope": {"states": self.states, "complete": False, "reason": self.reason, **self.bounds}}
 
 

@@ -91,7 +91,7 @@ def rules_in(version: str | None, mode: str | None, elr: bool | None) -> Rules:
 
 
 def as_obeyed(lane: Lane) -> Lane:
-    """The lane without unclean elections where controllers ignore that config, and without flushes that change nothing."""
+    """The lane without unclean elections if its controllers ignore the config, or flushes that would change nothing."""
     unclean = lane.unclean_leader_election and metadata.may_elect_uncleanly(lane.version, lane.mode)
     flushes = lane.flushes and "power-loss" in lane.faults and metadata.release(lane.version) >= FLUSHES_SINCE
     return replace(lane, unclean_leader_election=unclean, flushes=flushes)

@@ -53,22 +53,22 @@ def write(state: states.State, setup: states.Setup) -> Iterator[Step]:
     for number, producer in enumerate(state.producers):
         may_go_on = producer.phase == states.WRITING and producer.last_record != states.REFUSED
         if producer.phase == states.READY and len(state.outcomes) < setup.transactions:
-            begun = producer._replace(phase=states.WRITING, transaction=len(state.outcomes))
-            before = state.with_producer(number, begun)._replace(outcomes=(*state.outcomes, states.OPEN))
+            writer = producer._replace(phase=states.WRITING, transaction=len(state.outcomes))
+            before = state.with_producer(number, writer)._replace(outcomes=(*state.outcomes, states.OPEN))
         elif may_go_on and producer.written < setup.size:
-            begun, before = producer, state
+            writer, before = producer, state
         else:
             continue
-        index, partition = begun.written, setup.partition_of(begun.written)
+        index, partition = writer.written, setup.partition_of(writer.written)
         if setup.rules.commits_incomplete:
             # To the producer with this defect, a record that it gave up is as good as acknowledged.
-            given_up = begun._replace(written=begun.written + 1, last_record=states.ACKNOWLEDGED)
-            action = Action("give_up", number, begun.transaction, index, partition)
+            given_up = writer._replace(written=writer.written + 1, last_record=states.ACKNOWLEDGED)
+            action = Action("give_up", number, writer.transaction, index, partition)
             yield action, before.with_producer(number, given_up)
-        if setup.rules.epoch_per_transaction or begun.added >> partition & 1:
-            request = _request(Kind.PRODUCE, number, begun, index, begun.sent[partition])
+        if setup.rules.epoch_per_transaction or writer.added >> partition & 1:
+            request = _request(Kind.PRODUCE, number, writer, index, writer.sent[partition])
         else:
-            request = _request(Kind.ADD_PARTITION, number, begun, partition)
+            request = _request(Kind.ADD_PARTITION, number, writer, partition)
         yield from _send(before, setup, request)
 
 

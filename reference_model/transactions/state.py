@@ -43,7 +43,7 @@ class Setup:
     """The rules and the scope of one search, or a whole question of a prediction, which several `searches` answer.
 
     `ids`: the transactional id of each incarnation. There are `transactions` of `size` records each, over `partitions`.
-    `late_requests`, `failovers`: how many requests may be late, and how often the coordinator may be replaced. `losses`:
+    `late_requests`: how many may occur. `failovers`: how often the coordinator may be replaced. `losses`:
     how often logs may lose a suffix: the partitions' (`data_may_be_lost`) and the coordinator's (`states_may_be_lost`).
     """
 
