@@ -50,8 +50,8 @@ class NodeControl(Protocol):
         """The node's address on the cluster's network, which a restart does not change."""
 
     @property
-    def inside(self) -> InsideControl | None:
-        """The inside of the node's container; None if no commands can run there."""
+    def shell(self) -> ShellControl | None:
+        """The shell in the node's container; None if no commands can run there."""
 
     @property
     def disk(self) -> DiskControl | None:
@@ -84,8 +84,8 @@ class NodeControl(Protocol):
         """Thaw the node's processes."""
 
 
-class InsideControl(Protocol):
-    """The commands and files inside a container. Files can be read and written whether the container runs or not."""
+class ShellControl(Protocol):
+    """Runs commands in a container, and reads and writes its files. Files are accessible whether the container runs or not."""
 
     def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
         """Run a command, and return its exit code (not 0 if the container is down or frozen) and its output.
@@ -291,11 +291,11 @@ class ClusterControl(Protocol):
         """
 
 
-def inside_of(node: NodeControl) -> InsideControl:
-    """The inside of a node's container; raises `UsageFailure` if it has none."""
-    if node.inside is None:
+def shell_of(node: NodeControl) -> ShellControl:
+    """The shell in a node's container; raises `UsageFailure` if no commands can run there."""
+    if node.shell is None:
         raise UsageFailure(f"{node.name} is no container of this project: no command is run inside it")
-    return node.inside
+    return node.shell
 
 
 def topics_of(cluster: ClusterControl, lane: str | None) -> Collection[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.command.errors import counted
-from kafka_chaos.faults.cluster import CLIENT_PORT, NETWORK_PORT, ClusterControl, NodeControl, inside_of
+from kafka_chaos.faults.cluster import CLIENT_PORT, NETWORK_PORT, ClusterControl, NodeControl, shell_of
 from kafka_chaos.faults.fault import DOWN, FROZEN, Appearance, Fault, Pattern, Proof
 from kafka_chaos.faults.machine import engine_elsewhere
 
@@ -115,7 +115,7 @@ class ConnectionReset(Fault):
         # One script lists and resets the connections (`-K`). Between two scripts, more new connections could begin.
         arguments = shlex.join(_SS_ARGUMENTS)
         script = f"ss {arguments} && ss -K {arguments} >/dev/null"
-        noted[node.name] = _peers(inside_of(node).must_execute("sh", "-c", script))
+        noted[node.name] = _peers(shell_of(node).must_execute("sh", "-c", script))
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
         before = self._noted(cluster).get(node.name)
@@ -125,7 +125,7 @@ class ConnectionReset(Fault):
             return Proof(False, {"connections": 0}, "no client was connected")
         state = node.state()
         is_up = state["Running"] and not state["Paused"]
-        left = before & _peers(inside_of(node).must_execute("ss", *_SS_ARGUMENTS)) if is_up else frozenset()
+        left = before & _peers(shell_of(node).must_execute("ss", *_SS_ARGUMENTS)) if is_up else frozenset()
         evidence = {"connections": len(before - left)}
         return Proof(not left, evidence, f"{len(left)} of {len(before)} connections are still open" if left else "")
 

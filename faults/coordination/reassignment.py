@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import Ge
 
 from kafka_chaos.contract.command.errors import counted, first_of
-from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, PartitionId, inside_of, topics_of
+from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, PartitionId, shell_of, topics_of
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, all_took_effect
 
 # Lists what is in the directories among its arguments. `true` ends it: a missing directory is no failure.
@@ -134,7 +134,7 @@ def _log_folders(cluster: ClusterControl, node: NodeControl) -> set[str] | None:
     state = node.state()
     if not state["Running"] or state["Paused"]:
         return None
-    return set(inside_of(node).must_execute("sh", "-c", _LIST_FOLDERS, "sh", *cluster.log_directories).split())
+    return set(shell_of(node).must_execute("sh", "-c", _LIST_FOLDERS, "sh", *cluster.log_directories).split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.command.errors import counted
-from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl, shell_of
 from kafka_chaos.faults.fault import Fault, Proof
 
 _ENDING_SECONDS = 3.0  # how long a container that ends may still count as running, while scripts in it fail
@@ -65,7 +65,7 @@ class RuleSet:
             return Proof(False, packets, "its process does not run")
         for hook in self.by_hook:
             chain = self._chain(hook)
-            code, listing = inside_of(node).execute("iptables", "-w", "-nvx", "-L", chain, in_network=True)
+            code, listing = shell_of(node).execute("iptables", "-w", "-nvx", "-L", chain, in_network=True)
             if code != 0:
                 return Proof(False, packets, f"it has no chain {chain}")
             rules = listing.splitlines()[2:]  # after two lines of headings
@@ -81,11 +81,11 @@ def _run(node: NodeControl, script: str) -> None:
     """Run a script, again if it fails. If the container ends meanwhile, its rules are gone, which is no failure."""
     deadline = time.monotonic() + _ENDING_SECONDS
     while time.monotonic() < deadline:
-        if inside_of(node).execute("sh", "-c", script, in_network=True)[0] == 0 or not node.is_running():
+        if shell_of(node).execute("sh", "-c", script, in_network=True)[0] == 0 or not node.is_running():
             return
         # The script fails as soon as the process is gone; the engine may say so later.
         time.sleep(_INTERVAL)
-    inside_of(node).must_execute("sh", "-c", script, in_network=True)
+    shell_of(node).must_execute("sh", "-c", script, in_network=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

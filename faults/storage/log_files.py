@@ -12,7 +12,7 @@ from annotated_types import Ge
 
 from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.contract.command.files import package_text
-from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl, shell_of
 from kafka_chaos.faults.fault import DOWN, Appearance, Fault, Pattern, Proof
 
 Sizes = Mapping[str, int]
@@ -40,12 +40,12 @@ class LogFileFault(Fault):
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
         if not node.is_running():
             return
-        lane, size, inside = getattr(self, "lane", None), getattr(self, "bytes", 0), inside_of(node)
+        lane, size, shell = getattr(self, "lane", None), getattr(self, "bytes", 0), shell_of(node)
         topic = "" if lane is None else cluster.topic(lane)
-        inside.suspend()
+        shell.suspend()
         try:
             script = ("sh", "-c", _SHELL_FUNCTIONS + self.script, "sh", topic, str(size), *cluster.log_directories)
-            changed = [line.split(" ", 1) for line in inside.must_execute(*script).splitlines()]
+            changed = [line.split(" ", 1) for line in shell.must_execute(*script).splitlines()]
             self._noted(cluster)[node.name] = {path: int(former_size) for former_size, path in changed}
         finally:
             node.kill()
@@ -72,7 +72,7 @@ class LogFileFault(Fault):
 
     def _change_proof(self, node: NodeControl, before: Sizes) -> Proof:
         """The proof that each file has the size that the fault leaves (`_size_after`), as Docker sees it."""
-        files = {path: (size, inside_of(node).file_size(path)) for path, size in before.items()}
+        files = {path: (size, shell_of(node).file_size(path)) for path, size in before.items()}
         unchanged = [path for path, (size, now) in files.items() if now != self._size_after(size)]
         return Proof(not unchanged, {"files": files}, f"still there: {first_of(unchanged, MOST_SHOWN)}")
 
@@ -163,10 +163,10 @@ done
     def _change_proof(self, node: NodeControl, before: Sizes) -> Proof:
         """The proof that the files have the new bytes, and their former sizes."""
         positions = {path: max(0, size - self.bytes) for path, size in before.items()}
-        inside = inside_of(node)
+        shell = shell_of(node)
         unchanged = [
             path
             for path, position in positions.items()
-            if inside.file_size(path) != before[path] or inside.read_at(path, position, len(_BYTES)) != _BYTES
+            if shell.file_size(path) != before[path] or shell.read_at(path, position, len(_BYTES)) != _BYTES
         ]
         return Proof(not unchanged, {"files": positions}, f"not overwritten: {first_of(unchanged, MOST_SHOWN)}")

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Interval, MinLen
 
 from kafka_chaos.contract.command.errors import counted, first_of
-from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of, topics_of
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl, shell_of, topics_of
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, PlannedCluster, Proof
 from kafka_chaos.faults.storage.log_files import MOST_SHOWN
 
@@ -75,7 +75,7 @@ class RemoteOperationFault(RemoteStoreFault):
 
     def _write_instructions(self, node: NodeControl, lines: tuple[str, ...]) -> None:
         text = "".join(f"{line}\n" for line in lines)
-        inside_of(node).write_file(f"{REMOTE_STORE}/faults/{node.number}-{self.stable_name}", text)
+        shell_of(node).write_file(f"{REMOTE_STORE}/faults/{node.number}-{self.stable_name}", text)
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
@@ -86,7 +86,7 @@ class RemoteOperationFault(RemoteStoreFault):
 
 def _plugin_log(node: NodeControl) -> list[str]:
     """A line for each operation that met a fault, the oldest first: the line of `_instructions` that it met."""
-    return inside_of(node).read_file(f"{REMOTE_STORE}/affected/{node.number}").decode().splitlines()
+    return shell_of(node).read_file(f"{REMOTE_STORE}/affected/{node.number}").decode().splitlines()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,12 +154,12 @@ class LostRemoteSegment(RemoteStoreFault):
         noted = self._noted(cluster)
         if "lost" not in noted:
             topics = topics_of(cluster, self.lane)
-            noted["lost"] = inside_of(nodes[0]).must_execute("sh", "-c", _REMOVE_OLDEST, "sh", *topics).split()
+            noted["lost"] = shell_of(nodes[0]).must_execute("sh", "-c", _REMOVE_OLDEST, "sh", *topics).split()
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Whether there were segments, and the Docker engine sees none of them in the store."""
         lost, first = self._noted(cluster).get("lost", []), nodes[0]
-        remaining = [path for path in lost if inside_of(first).file_size(path) is not None]
+        remaining = [path for path in lost if shell_of(first).file_size(path) is not None]
         reason = f"still there: {first_of(remaining, MOST_SHOWN)}" if lost else "no segment was in the remote store"
         return Proof(bool(lost) and not remaining, {node.name: {"segments": lost} for node in nodes}, reason)
 

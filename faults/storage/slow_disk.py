@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 
 from annotated_types import Interval
 
-from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl, shell_of
 from kafka_chaos.faults.fault import Appearance, Pattern, Proof
 from kafka_chaos.faults.storage.disks import DiskFault, disk_of, why_no_disks
 
@@ -59,13 +59,13 @@ class SlowDisk(DiskFault):
         return f"{evidence['writes']} writes took {evidence['seconds'] * 1000:,.0f} ms each on average"
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        inside, probe = inside_of(node), f"{cluster.log_directories[0]}/probe"
+        shell, probe = shell_of(node), f"{cluster.log_directories[0]}/probe"
         if not node.is_running():
             return Proof(False, {}, "its process does not run")
         try:
-            code, output = inside.execute("dd", "if=/dev/zero", f"of={probe}", "bs=512", f"count={_WRITE_COUNT + 1}")
+            code, output = shell.execute("dd", "if=/dev/zero", f"of={probe}", "bs=512", f"count={_WRITE_COUNT + 1}")
         finally:
-            inside.execute("rm", "-f", probe)
+            shell.execute("rm", "-f", probe)
         took = _DD_TIME.search(output)
         if code != 0 or took is None:
             return Proof(False, {}, f"nothing could be written: {output.strip()}")

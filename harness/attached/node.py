@@ -31,7 +31,7 @@ class AttachedNode:
     journal: BreakJournal
     client_address: str | None = None
     client_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
-    inside: None = None
+    shell: None = None
     disk: None = None
     link: None = None
     clock: None = None

@@ -66,8 +66,8 @@ class Node:
         return f"{self.host}:{self.host_port}"
 
     @property
-    def inside(self) -> Node:
-        """What runs commands inside of the container: the node itself. An attached node has None here."""
+    def shell(self) -> Node:
+        """The node itself, which runs commands in its container. An attached node has None here."""
         return self
 
     def add_clock(self) -> None:

@@ -78,7 +78,7 @@ class SupervisedProcess:
     # `NodeControl` has these attributes, but the process of a client has nothing to put there.
     number = 0
     address = ""
-    inside = disk = link = clock = None
+    shell = disk = link = clock = None
 
     command: Sequence[str]
     begin: Mapping[str, Any]

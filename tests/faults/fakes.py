@@ -144,7 +144,7 @@ class FakeNode:
     sizes: dict[str, int] = field(default_factory=dict)
 
     @property
-    def inside(self) -> FakeNode:
+    def shell(self) -> FakeNode:
         return self
 
     def suspend(self) -> None:
