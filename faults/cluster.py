@@ -85,7 +85,7 @@ class NodeControl(Protocol):
 
 
 class ShellControl(Protocol):
-    """Runs commands in a container, and reads and writes its files. Files are accessible whether the container runs or not."""
+    """Runs commands in a container and accesses its files. Files can be accessed while the container is down, too."""
 
     def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
         """Run a command, and return its exit code (not 0 if the container is down or frozen) and its output.

@@ -48,7 +48,7 @@ class Findings(Generic[AnomalyKind]):
 def shown(
     end: End | None, checks: Mapping[AnomalyKind, Callable[[End], bool]], wanted: Iterable[AnomalyKind] | None = None
 ) -> frozenset[AnomalyKind]:
-    """The `wanted` anomalies (all by default) that a finished run shows. `end`: its evidence, None if it can't end."""
+    """The `wanted` anomalies (all by default) that a run shows. `end`: the evidence of a finished run, else None."""
     if end is None:
         return frozenset()
     return frozenset([anomaly for anomaly in (checks if wanted is None else wanted) if checks[anomaly](end)])

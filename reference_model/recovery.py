@@ -19,7 +19,7 @@ from kafka_chaos.contract.lane.recovery import RecoveryAnomaly, Timings
 BREAKS_CONNECTIONS = frozenset({"kill", "stop", "power-loss"})
 """The kinds of faults that end a broker's process."""
 _LAG_FACTOR = 1.5
-"""A leader checks every half of `replica.lag.time.max.ms`, so it drops a lagging follower after at most 1.5 of them."""
+"""Leaders check every 0.5 `replica.lag.time.max.ms`: a lagging follower is dropped after at most 1.5 of that config."""
 _JITTER_FACTOR = 1.5
 """librdkafka waits for up to half a backoff longer than the backoff."""
 SHARE_SESSION_MS = 6_000

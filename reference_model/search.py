@@ -142,7 +142,7 @@ def breadth_first(
 ) -> Search[State]:
     """Reach every state; `visit` sees each once, in order of distance, and ends the search by returning True.
 
-    Of states with the same `key`, the nearest stands for all. If `visit` or the budget ended it, it is not `complete`.
+    Of states with the same `key`, the nearest stands for all. A search that `visit` or the budget ends is incomplete.
     """
     started, cpu_started = time.monotonic(), time.process_time()
     parents: dict[State, State | None] = {initial: None}

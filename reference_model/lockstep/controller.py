@@ -30,7 +30,7 @@ def decide(
     """The controller writes a new leader and ISR, and informs every live broker.
 
     With ZooKeeper, this begins a leader epoch. In KRaft mode, since 3.6 (KAFKA-15021), it does so only if the leader
-    changes, or if a reassignment ends that `removes` replicas.
+    changes, or if a reassignment that `removes` replicas ends.
     """
     old = state.partition
     begins_epoch = not config.kraft or removes or leader != old.leader

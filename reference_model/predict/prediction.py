@@ -121,8 +121,8 @@ class _Builder:
 
     @property
     def lane_with_faults(self) -> Lane:
-        """The lane, with a lock-step phase's steps as faults at any moment: internal topics and their coordinators
-        take no part in the order of the steps."""
+        """The lane, in a lock-step phase with the faults of its steps. They may strike at any moment, since what
+        internal topics and coordinators do is in no fixed order with the steps."""
         return self.lane if self.lockstep is None else replace(self.lane, faults=faults_of_steps(self.lockstep))
 
     def note(self, findings: Findings[Any]) -> None:
