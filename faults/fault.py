@@ -166,7 +166,7 @@ class Fault:
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Break the nodes, each by `_inject` unless the kind overrides this."""
-        at_once(nodes, lambda node: self._inject(cluster, node))
+        run_on_all(nodes, lambda node: self._inject(cluster, node))
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Show that the fault took effect on every node. Called before the fault is healed."""
@@ -177,7 +177,7 @@ class Fault:
         if self.holds == DOWN:
             cluster.start_again(nodes)
         else:
-            at_once(nodes, lambda node: self._heal(cluster, node))
+            run_on_all(nodes, lambda node: self._heal(cluster, node))
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
         raise NotImplementedError
@@ -199,7 +199,7 @@ class Fault:
         return f"{self.kind}-{zlib.crc32(repr(self).encode()):08x}"
 
 
-def at_once(nodes: Nodes, action: Callable[[NodeControl], object]) -> None:
+def run_on_all(nodes: Nodes, action: Callable[[NodeControl], object]) -> None:
     """Run an action on all nodes at the same time, and wait until it has ended on each; raises the first error."""
     if len(nodes) == 1:
         action(nodes[0])

@@ -156,7 +156,7 @@ class Target:
             return 0
         if self.role == "brokers":
             return len(self.numbers)
-        return {"all": brokers, **_parts(brokers)}.get(self.role, 1)
+        return {"all": brokers, **_part_sizes(brokers)}.get(self.role, 1)
 
     def controllers_hit(self, controllers: int) -> int:
         """How many of a cluster's dedicated controllers, which are no brokers, have this role at once."""
@@ -166,7 +166,7 @@ class Target:
             return min(1, controllers)
         if self.numbers:
             return len(self.numbers) if controllers else 0
-        return controllers if self.part is None else _parts(controllers)[self.part]
+        return controllers if self.part is None else _part_sizes(controllers)[self.part]
 
     def _leader_or_follower(self, cluster: ClusterControl, rng: random_numbers.Random) -> int:
         assert self.lane is not None
@@ -186,7 +186,7 @@ class Target:
         return holder
 
 
-def _parts(nodes: int) -> dict[str, int]:
+def _part_sizes(nodes: int) -> dict[str, int]:
     """The sizes of the largest `minority` of a number of nodes, and of the `majority` that the others form."""
     minority = (nodes - 1) // 2
     return {"minority": minority, "majority": nodes - minority}

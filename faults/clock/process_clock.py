@@ -53,7 +53,7 @@ class _Shift:
 
 
 def with_engine_time(lines: bytes) -> bytes:
-    """Log lines with the engine's time for the server's, which faults may move. Lines without the server's get none."""
+    """Put the engine's time where log lines have the server's, which faults may move; remove it from other lines."""
     return _LINE_START.sub(lambda stamp: b"[%s %s,%s]" % stamp.groups()[:3] if stamp[4] else b"", lines)
 
 

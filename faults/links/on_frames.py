@@ -15,7 +15,7 @@ from annotated_types import Ge, Gt
 
 from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.faults.cluster import ClusterControl, LinkControl, NodeControl
-from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, at_once
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, run_on_all
 from kafka_chaos.faults.machine import why_not_here
 
 _SENDER = re.compile(r"clients|brokers|controller|controllers|(?:broker|controller):(?P<number>\d+)")
@@ -81,7 +81,7 @@ class FrameFault(Fault):
             "action": self.kind,
             **{key: getattr(self, key) for key in _RULE_KEYS if hasattr(self, key)},
         }
-        at_once(nodes, lambda node: link_of(node).apply(self.stable_name, **rule))
+        run_on_all(nodes, lambda node: link_of(node).apply(self.stable_name, **rule))
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Whether the rule has taken a frame on any target."""

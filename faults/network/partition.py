@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Interval
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, at_once
+from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, run_on_all
 from kafka_chaos.faults.network.packet_filter import PacketFilterFault, Rule, RuleSet, chain_name, counted_packets
 
 _PORTS = {"replication": 9092, "control": 9091}
@@ -43,7 +43,7 @@ class Partition(PacketFilterFault):
         """Install the rules on the targets that run and lack them."""
         peers = self._peers(cluster, nodes)
         by_hook = {hook: [self._rule(hook, peer) for peer in peers] for hook in self._hooks()}
-        at_once(nodes, RuleSet(chain_name(self), by_hook).install)
+        run_on_all(nodes, RuleSet(chain_name(self), by_hook).install)
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
         proof = self._chains().match_proof(node)

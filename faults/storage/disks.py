@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from kafka_chaos.contract.command.errors import UsageFailure, counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, DiskControl, NodeControl
-from kafka_chaos.faults.fault import DOWN, Appearance, Fault, Nodes, Pattern, Proof, at_once
+from kafka_chaos.faults.fault import DOWN, Appearance, Fault, Nodes, Pattern, Proof, run_on_all
 from kafka_chaos.faults.machine import why_not_here
 from kafka_chaos.faults.storage.log_files import MOST_SHOWN
 
@@ -58,7 +58,7 @@ class WriteFault(DiskFault):
             if disk.is_filled() or disk.is_read_only() or any(disk.failing_segments().values()):
                 node.kill()
 
-        at_once(nodes, kill_if_broken)
+        run_on_all(nodes, kill_if_broken)
         cluster.start_again(nodes)
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Fault, Nodes, Proof, at_once
+from kafka_chaos.faults.fault import Fault, Nodes, Proof, run_on_all
 from kafka_chaos.faults.network.partition import Isolate, Partition
 from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.harness.attached.node import DOWN, FROZEN, RUNNING, AttachedNode
@@ -84,7 +84,7 @@ class AttachedPartition(Partition):
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Cut the nodes off from their peers."""
         peers = self._addresses(cluster, nodes)
-        at_once(nodes, lambda node: _attached(node).break_by("cut", peers=peers))
+        run_on_all(nodes, lambda node: _attached(node).break_by("cut", peers=peers))
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
         packets = _attached(node).stopped_packets()
@@ -93,7 +93,7 @@ class AttachedPartition(Partition):
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Let the nodes reach their peers again."""
         peers = self._addresses(cluster, nodes)
-        at_once(nodes, lambda node: _attached(node).mend(peers))
+        run_on_all(nodes, lambda node: _attached(node).mend(peers))
 
     def _addresses(self, cluster: ClusterControl, nodes: Nodes) -> list[str]:
         return [peer.address for peer in self._peers(cluster, nodes)]

@@ -68,7 +68,7 @@ class BreakJournal:
     """The journal of one run. Its file is made before anything is broken, and removed when everything is healed."""
 
     run_id: str
-    _open: set[int] = field(default_factory=set)
+    _broken: set[int] = field(default_factory=set)
     """The numbers of what is broken and not healed yet."""
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -77,9 +77,9 @@ class BreakJournal:
         """Note the command that heals what is broken next; returns the number for `note_healed`."""
         with self._lock:
             file, number = JournalFile(_JOURNAL_KIND, self.run_id), next(self._numbers)
-            if not self._open:
+            if not self._broken:
                 file.begin({"step": "begin", "labels": run_labels(self.run_id, keep=False)})
-            self._open.add(number)
+            self._broken.add(number)
             file.note({"step": "broken", "number": number, **asdict(healing)})
             return number
 
@@ -87,8 +87,8 @@ class BreakJournal:
         """Note that the fault with this number is healed; if it was the last one, remove the file."""
         with self._lock:
             file = JournalFile(_JOURNAL_KIND, self.run_id)
-            self._open.discard(number)
-            if self._open:
+            self._broken.discard(number)
+            if self._broken:
                 file.note({"step": "healed", "number": number})
             else:
                 file.end()

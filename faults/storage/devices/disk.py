@@ -143,7 +143,7 @@ class Disk(DiskControl):
     def failing_segments(self) -> Mapping[str, bool]:
         return {str(path.relative_to(self.files.point)): _segment_refuses(path) for path in self._immutable}
 
-    def take_appends(self) -> None:
+    def allow_appends(self) -> None:
         """Let the segments that `refuse_appends` chose take writes again."""
         self.thaw()
         while self._immutable:
@@ -170,7 +170,7 @@ class Disk(DiskControl):
         if self._error_of_new_file() in (errno.EROFS, errno.EIO):
             self._mount_again()
         (self.files.point / _FILLER).unlink(missing_ok=True)
-        self.take_appends()
+        self.allow_appends()
         self._loss = None
 
     def _error_of_new_file(self) -> int | None:

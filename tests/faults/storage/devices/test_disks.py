@@ -172,8 +172,8 @@ def test_one_file_refuses_writes_also_by_those_who_have_it_open(disk: Disk) -> N
     assert disk.failing_segments() == {}
     disk.refuse_appends(None)
     assert [name.split("/")[1] for name in sorted(disk.failing_segments())] == ["orders-0", "others-0"]
-    disk.take_appends()
-    disk.take_appends()
+    disk.allow_appends()
+    disk.allow_appends()
 
 
 @pytest.mark.usefixtures("own_state")
