@@ -28,7 +28,7 @@ _NO_SUCH_VERSION = re.compile(
 _MAX_QUOTED_CHARACTERS, _MAX_QUOTED_VERSIONS = 2_000, 3  # in messages: of a program's output, of a registry's list
 _ANSWER_TIMEOUT_S = 45  # For a registry's answer: Maven itself takes some 20 s.
 _MANAGERS = package_toml(__package__, "managers.toml")
-_PACKAGE_OF: Mapping[str, str] = _MANAGERS.pop("programs")
+_REQUIREMENTS: Mapping[str, str] = _MANAGERS.pop("programs")
 """What to install for each program."""
 _INSTALL_FOLDERS = {"go": "/usr/local/go/bin"}
 """By program, the folder to which its installer writes, and which may not be in PATH."""
@@ -157,8 +157,8 @@ def program_path(program: str) -> str:
     """The path of a program; raises `EnvironmentFailure` with what to install."""
     path = shutil.which(program) or shutil.which(program, path=_INSTALL_FOLDERS.get(program, ""))
     if path is None:
-        package = _PACKAGE_OF.get(program, "it, or name it with its path")
-        raise EnvironmentFailure(f"{program} is missing: install {package}")
+        requirement = _REQUIREMENTS.get(program, "it, or name it with its path")
+        raise EnvironmentFailure(f"{program} is missing: install {requirement}")
     return path
 
 

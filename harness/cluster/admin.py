@@ -263,7 +263,7 @@ class ClusterAdmin:
         wait_until(lambda: not lagging(), awaited, timeout=timeout, interval=0.1, seen=lambda: "; ".join(lagging()[:5]))
 
     def _answer(self, problem: str, request: _Request, asked: Any, key: Any, *, ok_on_retry: int | None = None) -> Any:
-        """Ask for one thing, and return the answer, which `request` has under `key`.
+        """Call `request` with `asked`, one thing to ask for, and return the answer that has this `key`.
 
         Raises `ClusterFailure`, whose message begins with `problem`, if the answer is an error. Since 2.10, librdkafka
         gives a request up if its broker is missing in the metadata of another broker, as may happen after a restart

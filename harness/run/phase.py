@@ -14,7 +14,7 @@ from kafka_chaos.contract.command.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker.client import MechanismUnknown
+from kafka_chaos.harness.cluster.broker.client import UnsupportedMechanism
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import PhaseSpec
@@ -103,7 +103,7 @@ class PhaseRun:
         except ClusterFailure as refused:
             self.events.emit(event_types.ClientNotice(text=str(refused)))
         partitions = self.admin.partitions(lane.lane)
-        with suppress(MechanismUnknown):
+        with suppress(UnsupportedMechanism):
             # Until a leader itself knows that it leads, it drops what comes: with acks=0, no client would learn that.
             if partitions and lane.acks == "0":
                 return partitions_behind(self.admin, {self.admin.topic(lane.lane): [*partitions]}) == []
@@ -178,7 +178,7 @@ class PhaseRun:
         # Consumers get only replicated records: others would look lost.
         try:
             await_replicated(self.admin, [lane.lane for lane in lanes], timeout=self.phase.workload.settle_timeout)
-        except MechanismUnknown as unknown:
+        except UnsupportedMechanism as unknown:
             text = f"{unknown}: what was not replicated yet when the load ended counts as lost"
             self.events.emit(event_types.ClientNotice(text=text))
         return {lane.lane: self.admin.end_offsets(lane.lane, self.admin.partition_numbers(lane.lane)) for lane in lanes}

@@ -18,7 +18,7 @@ from kafka_chaos.contract.lane.transactions import transactional_id
 from kafka_chaos.contract.run_directory import LOGS_FOLDER, TIMINGS_FILE, TRACE_FILE
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker.client import MechanismUnknown
+from kafka_chaos.harness.cluster.broker.client import UnsupportedMechanism
 from kafka_chaos.harness.cluster.cluster import Cluster, Keep, kept_event
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.fault_control import ClusterView
@@ -59,7 +59,7 @@ def run_experiment(
     """
     require_available(experiment)
     layout = experiment.layout
-    if cluster is not None and (lacking := cluster.spec.lacks(layout)):
+    if cluster is not None and (lacking := cluster.spec.missing_extras(layout)):
         raise UsageFailure(lacking)
     version = experiment.cluster.kafka_version
     run = Run(
@@ -226,7 +226,7 @@ class Stages:
         for lane in created_before_load.values():
             create_topic(admin, lane, brokers=layout.brokers)
         admin.await_full_isr([*created_before_load])
-        with suppress(MechanismUnknown):
+        with suppress(UnsupportedMechanism):
             # Until a leader itself knows that it leads, it drops what comes with acks=0.
             await_replicated(admin, [*created_before_load])
         groups = {lane.lane: lane.group_id for lane in phase.lanes}

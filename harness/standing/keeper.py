@@ -117,7 +117,7 @@ class Keeper:
         values = {"name": self._note.name, "cluster": self._note.cluster, "lanes": lanes, "schedule": [entry]}
         experiment: Experiment = experiment_of(values, "break")
         require_available(experiment)
-        if lacking := self._cluster.spec.lacks(experiment.layout):
+        if lacking := self._cluster.spec.missing_extras(experiment.layout):
             raise UsageFailure(f"{fault}: {lacking}")
         self._view.topics = list(topics)
         occurrence = self._injector.inject(experiment.phases[0].faults[0])

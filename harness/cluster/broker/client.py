@@ -66,7 +66,7 @@ class BrokerUnreachable(ClusterFailure):
     """The broker refused the connection or the login, or closed the connection before it answered."""
 
 
-class MechanismUnknown(BrokerUnreachable):
+class UnsupportedMechanism(BrokerUnreachable):
     """This module can't log in by the clients' SASL mechanism, so it can't send requests to single brokers."""
 
 
@@ -374,13 +374,14 @@ def over_tls(connection: socket.socket, host: str, configs: Mapping[str, str]) -
 def log_in(request: Callable[[Any], Any], address: str, configs: Mapping[str, str]) -> None:
     """Authenticate if `configs` ask for SASL. `request` sends a request to the broker and returns its answer.
 
-    Raises `BrokerUnreachable` if the broker refuses, `MechanismUnknown` for another mechanism than SCRAM or PLAIN.
+    Raises `BrokerUnreachable` if the broker refuses, `UnsupportedMechanism` for another mechanism than SCRAM or PLAIN.
     """
     if not configs.get("security.protocol", "PLAINTEXT").upper().startswith("SASL"):
         return
     mechanism = configs.get("sasl.mechanisms") or configs.get("sasl.mechanism", "GSSAPI")
     if mechanism != _PLAIN and not mechanism.startswith(_SCRAM):
-        raise MechanismUnknown(f"{address}: sasl.mechanisms: {mechanism}: expected PLAIN or SCRAM for single requests")
+        problem = f"sasl.mechanisms: {mechanism}: expected PLAIN or SCRAM for single requests"
+        raise UnsupportedMechanism(f"{address}: {problem}")
     _checked(address, request(wire.SaslHandshakeRequest(mechanism=mechanism, version=1)))
     if mechanism == _PLAIN:
         credentials = f"\0{configs['sasl.username']}\0{configs['sasl.password']}"

@@ -239,7 +239,7 @@ class ClusterLayout:
             return None
         return self.oldest.has_elr_by_default if self.elr is None else self.elr
 
-    def lacks(self, wanted: ClusterLayout) -> str | None:
+    def missing_extras(self, wanted: ClusterLayout) -> str | None:
         """Which of the `wanted` layout's disks, links and clocks this layout lacks, and what to do; else None."""
         if wanted.disk_mib > self.disk_mib:
             size = wanted.disk_mib
@@ -254,7 +254,7 @@ class ClusterLayout:
     def satisfies(self, wanted: ClusterLayout) -> bool:
         """Whether this is the `wanted` layout, or has disks, links or clocks besides."""
         no_extras: Mapping[str, Any] = {"disk_mib": 0, "links": False, "clocks": False}
-        return self.lacks(wanted) is None and replace(self, **no_extras) == replace(wanted, **no_extras)
+        return self.missing_extras(wanted) is None and replace(self, **no_extras) == replace(wanted, **no_extras)
 
     @property
     def described(self) -> str:

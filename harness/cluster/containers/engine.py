@@ -118,7 +118,7 @@ def execute_inside(container: Container, command: Sequence[str]) -> tuple[int, b
 def execute_in_network(container: Container, command: Sequence[str]) -> tuple[int, bytes]:
     """Run a command that only needs a container's network, and return its exit code and all of its output.
 
-    If the container is frozen, a helper container of the same image runs the command in the frozen one's network, and
+    If the container is frozen, a helper container of the same image runs the command in that network, and
     is removed. The code is `CANNOT_EXECUTE` if the container does not run.
     """
     from docker.errors import APIError

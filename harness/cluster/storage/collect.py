@@ -40,7 +40,7 @@ from kafka_chaos.harness.cluster.storage.identities import Identities, IdentityR
 from kafka_chaos.harness.cluster.storage.segments import Batch, base_offset_of, read_segment
 from kafka_chaos.harness.identity import UNDECODABLE
 
-_NOBODY, _NO_SEQ = UNDECODABLE
+_NO_PRODUCER, _NO_SEQ = UNDECODABLE
 """The producer id and the sequence number of a record that has no identity."""
 _MARKERS = {0: ABORT, 1: COMMIT}
 """How the control records of each type end a transaction; other types end none. The record's own key has two bytes of
@@ -79,7 +79,7 @@ class MarkerReader:
                 for record in batch.records():
                     kind = _MARKERS.get(int.from_bytes((record.key or b"")[2:4], "big"))
                     if kind is not None:
-                        writer = self._writers.get(batch.producer_id, _NOBODY)
+                        writer = self._writers.get(batch.producer_id, _NO_PRODUCER)
                         epoch = batch.producer_epoch
                         yield record.offset, batch.leader_epoch, writer, epoch, RECORD_KINDS.index(kind)
             elif batch.transactional:

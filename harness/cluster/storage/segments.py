@@ -1,6 +1,6 @@
 """Decodes segment files into batches and records, each with its place in the file.
 
-Every whole batch is returned with the fields of its header, after its checksum was compared. If the end of a file makes
+Every whole batch is returned with the fields of its header, after its checksum was verified. If the end of a file makes
 no sense, as after a crash, it is reported as a torn tail, and no error is raised. kafka-python decodes headers and
 records. Layout: https://kafka.apache.org/39/documentation/#recordbatch. In the formats before v2 (Kafka 0.11), each
 message counts as a batch (of the messages compressed in it, if any), and has neither leader epoch nor producer.

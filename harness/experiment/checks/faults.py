@@ -45,16 +45,16 @@ def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
         place: tuple[str | int, ...] = ("phases", number, "schedule", entry.entry_index)
         fault = entry.built_fault
         is_first_phase = number == 0
-        for check in _CHECKS if is_first_phase else (*_CHECKS, _late_power_loss):
+        for check in _CHECKS if is_first_phase else (*_CHECKS, _check_late_power_loss):
             raise_first(place, check(cluster, phase, fault))
         if fault.at >= phase.workload.duration:
             message = f"{fault.at:g} s is past the load of {phase.workload.duration:g} s"
             raise ExperimentError((*place, "at"), message)
     if phase.steps is not None:
-        raise_first(("phases", number, "steps"), _lockstep(cluster, phase))
+        raise_first(("phases", number, "steps"), _check_lockstep(cluster, phase))
 
 
-def _controlled_shutdown(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+def _check_controlled_shutdown(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse the fault `stop` where brokers could not shut down: in KRaft mode, they need an active controller."""
     voters = 0 if cluster.controllers else cluster.as_layout().voters
     stopped = min(voters, fault.target.brokers_hit(cluster.brokers))
@@ -65,7 +65,7 @@ def _controlled_shutdown(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -
         yield ("target",), f"{fault.target.text}: {message}"
 
 
-def _kind_and_target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+def _check_kind_and_target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse kinds that a cluster of this mode or version can't have, or that can't hit this kind of target."""
     target = fault.target
     if reason := fault.refusal(cluster.as_layout()):
@@ -87,13 +87,13 @@ def _kind_and_target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Re
         yield ("target",), f"{target.text}: {fault.kind} hits brokers, and no other server"
 
 
-def _lane_key(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+def _check_lane_key(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     lane, lanes = parameters(fault).get("lane"), [spec.lane for spec in phase.lanes]
     if lane is not None and lane not in lanes:
         yield ("lane",), f"there is no lane {lane}; the lanes are {', '.join(sorted(lanes))}"
 
 
-def _frozen_producer(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+def _check_frozen_producer(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse to freeze a producer without idempotence.
 
     Once thawed, the producer takes requests for lost although their answers wait in its sockets, and sends them again.
@@ -107,7 +107,7 @@ def _frozen_producer(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Re
         yield ("target",), f"{message}: expected a lane with idempotence"
 
 
-def _late_power_loss(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+def _check_late_power_loss(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse a loss of power after the first phase. It also takes records that earlier phases left unflushed, but the
     lanes of these phases are judged by the faults of their own phase."""
     if "power-loss" in fault.model_faults(cluster.brokers):
@@ -115,7 +115,7 @@ def _late_power_loss(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Re
         yield ("fault",), f"{fault.kind} {message}"
 
 
-def _clock(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+def _check_clock(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse to move a clock so far that brokers would delete records, or abort transactions that are in time."""
     if not isinstance(fault, MovedClock):
         return
@@ -130,7 +130,7 @@ def _clock(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
             yield (key,), f"{past} {timeout}: its coordinator would abort transactions that are in time"
 
 
-def _reassignment(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+def _check_reassignment(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse to move replicas if no other broker can take them, or if acknowledged records have to be in all replicas.
 
     While a replica moves, the partition has an additional replica. That matters to the model only if an acknowledged
@@ -154,7 +154,7 @@ def _reassignment(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refus
             yield ("fault",), f"{fault.kind}: {message}, although all have to be in sync; {expected}"
 
 
-def _growth(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+def _check_growth(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse to add partitions to which no producer would write, or too many of them."""
     if not isinstance(fault, PartitionGrowth):
         return
@@ -169,7 +169,7 @@ def _growth(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
             yield ("add",), f"{would_have}: expected {MOST_CREATED_PARTITIONS} at most"
 
 
-def _lockstep(cluster: ClusterSpec, phase: PhaseSpec) -> Refusals:
+def _check_lockstep(cluster: ClusterSpec, phase: PhaseSpec) -> Refusals:
     """Refuse unknown steps, targets that are no leader, and lanes with different leaders."""
     assert phase.steps is not None
     for index, step in enumerate(phase.steps.steps):
@@ -182,13 +182,13 @@ def _lockstep(cluster: ClusterSpec, phase: PhaseSpec) -> Refusals:
         return
     if target.role != "leader":
         yield ("target",), f"{phase.steps.target}: a lock-step phase acts on leader(LANE)"
-    yield from _target(cluster, phase, Partition(target=target))  # any fault: only its target is checked
+    yield from _check_target(cluster, phase, Partition(target=target))  # any fault: only its target is checked
     leaders = {lane.leader for lane in phase.lanes}
     if len(leaders) != 1 or None in leaders:
         yield (), "all lanes of a lock-step phase need the same leader"
 
 
-def _target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+def _check_target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse a target that does not exist, and a role of a group, transaction or client that its lane lacks."""
     target, lanes = fault.target, {lane.lane: lane for lane in phase.lanes}
     try:
@@ -215,7 +215,7 @@ def _target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
             yield ("target",), f"{target.text}: expected {SHARE_STATE_PARTITIONS}: 1, which is the default"
 
 
-def _peers(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+def _check_peers(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse `peers` that are no nodes of the cluster."""
     peers = parameters(fault).get("peers")
     node_ids = [*range(1, cluster.brokers + 1), *(CONTROLLER_ID_BASE + n for n in range(1, cluster.controllers + 1))]
@@ -226,7 +226,7 @@ def _peers(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
         yield ("peers",), "the cluster has no controllers that are no brokers"
 
 
-def _partition(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+def _check_partition(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse a partition that cuts nothing: its peers are its targets, or no connection leads to its listener."""
     if not isinstance(fault, Partition):
         return
@@ -249,7 +249,7 @@ def _partition(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals
         yield ("port",), f"Kafka {oldest.number} has no such listener (before 2.2): expected replication"
 
 
-def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+def _check_links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse what links can't do, and where clients' connections end at links, other faults that break connections."""
     from kafka_chaos.faults.links.relay.frames import why_no_api
 
@@ -275,7 +275,7 @@ def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
         yield ("api",), refusal
 
 
-def _clients(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+def _check_clients(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse faults that the client of a lane would understand differently from what the model expects."""
     keys = parameters(fault)
     for lane in phase.lanes:
@@ -291,6 +291,6 @@ def _clients(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 _CHECKS: tuple[Callable[[ClusterSpec, PhaseSpec, Fault], Refusals], ...] = (
-    *(_target, _kind_and_target, _lane_key, _frozen_producer, _controlled_shutdown),
-    *(_peers, _partition, _links, _clients, _clock, _reassignment, _growth),
+    *(_check_target, _check_kind_and_target, _check_lane_key, _check_frozen_producer, _check_controlled_shutdown),
+    *(_check_peers, _check_partition, _check_links, _check_clients, _check_clock, _check_reassignment, _check_growth),
 )

@@ -190,7 +190,7 @@ def _check_client_keys(lane: lane_specs.LaneSpec) -> Refusals:
         # With the protocol consumer (KIP-848), the client refuses configs that only classic members decide.
         protocol = {"group.protocol": group.protocol} if group and group.protocol != CLASSIC else {}
         configs = {**lane.consumer_configs, **protocol, "group.id": lane.lane}
-        yield from _refused_by(Consumer, "consumer_configs", configs)
+        yield from _check_librdkafka(Consumer, "consumer_configs", configs)
     if lane.producer_configs and lane.client == IN_PROCESS:
         configs = {**lane.producer_configs, "enable.idempotence": lane.idempotence}
         if lane.transactional is not None:
@@ -198,11 +198,11 @@ def _check_client_keys(lane: lane_specs.LaneSpec) -> Refusals:
             timeout_ms = lane.transactional.timeout_ms
             configs |= {"transactional.id": lane.lane, "transaction.timeout.ms": timeout_ms}
             configs["message.timeout.ms"] = timeout_ms
-        yield from _refused_by(Producer, "producer_configs", configs)
+        yield from _check_librdkafka(Producer, "producer_configs", configs)
 
 
-def _refused_by(client_class: Any, name: str, configs: Mapping[str, object]) -> Refusals:
-    """A refusal with librdkafka's reason if the harness's own client does not start with `configs`."""
+def _check_librdkafka(client_class: Any, name: str, configs: Mapping[str, object]) -> Refusals:
+    """Refuse configs with which librdkafka does not start; the message has librdkafka's reason."""
     from confluent_kafka import KafkaException
 
     try:

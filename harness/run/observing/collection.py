@@ -8,7 +8,7 @@ from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import PartitionChanged, PartitionOffline
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable, MechanismUnknown
+from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable, UnsupportedMechanism
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_ID_BASE
 from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane
@@ -106,7 +106,7 @@ def await_replicated(admin: ClusterAdmin, lanes: Sequence[str], *, timeout: floa
     A full ISR does not prove that: with acks=1, a leader acknowledges a record before its followers have it, and a
     follower may lack it for `replica.lag.time.max.ms` and stay in the ISR. Until then, consumers don't get the record.
     Every broker that claims to lead a partition is asked, which the client library can't do: it chooses the broker.
-    Raises `WaitTimeout`, and `MechanismUnknown` if `BrokerClient` lacks the clients' SASL mechanism.
+    Raises `WaitTimeout`, and `UnsupportedMechanism` if `BrokerClient` lacks the clients' SASL mechanism.
     """
     partitions = {admin.topic(lane): admin.partition_numbers(lane) for lane in lanes}
     behind: list[str] = []
@@ -135,7 +135,7 @@ def partitions_behind(admin: ClusterAdmin, partitions: Mapping[str, Sequence[int
                 # The log's end is asked for first: the high watermark, which is asked for later, must have reached it.
                 ends = client.log_ends(partitions)
                 watermarks = client.latest_offsets(partitions)
-        except MechanismUnknown:
+        except UnsupportedMechanism:
             raise
         except BrokerUnreachable:
             continue

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_chaos.contract.command.errors import WaitTimeout
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker.client import BrokerUnreachable, MechanismUnknown
+from kafka_chaos.harness.cluster.broker.client import BrokerUnreachable, UnsupportedMechanism
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.run.observing import collection
@@ -95,8 +95,8 @@ def test_where_nobody_learns_what_a_leader_drops_a_new_topic_is_there_once_it_se
 
 def test_a_login_that_single_requests_do_not_have_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     admin = asked(monkeypatch, ALONE)
-    monkeypatch.setattr(collection, "BrokerClient", Mock(side_effect=MechanismUnknown("a")))
-    with pytest.raises(MechanismUnknown):
+    monkeypatch.setattr(collection, "BrokerClient", Mock(side_effect=UnsupportedMechanism("a")))
+    with pytest.raises(UnsupportedMechanism):
         await_replicated(admin, ["lane"])
 
 

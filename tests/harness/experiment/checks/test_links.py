@@ -113,9 +113,9 @@ def test_clocks_that_would_delete_or_abort_are_refused(given: str, message: str)
     ],
 )
 def test_a_cluster_that_runs_already_says_what_it_lacks(wanted: ClusterLayout, lacking: str) -> None:
-    assert lacking in str(ClusterLayout().lacks(wanted))
-    assert wanted.lacks(wanted) is None
-    assert wanted.lacks(ClusterLayout()) is None
+    assert lacking in str(ClusterLayout().missing_extras(wanted))
+    assert wanted.missing_extras(wanted) is None
+    assert wanted.missing_extras(ClusterLayout()) is None
     assert wanted.satisfies(ClusterLayout())
     assert not ClusterLayout().satisfies(wanted)
 
