@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.campaign.loop import Attempt, Policy
-from kafka_chaos.harness.cluster.containers.versions import VERSIONS, cluster_keys
+from kafka_chaos.harness.cluster.containers.versions import VERSIONS, parse_cluster
 from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 
@@ -42,7 +42,7 @@ def cluster_keys(text: str, day: date) -> dict[str, str]:
     turns = [
         f"{version.number}/{mode}" for version in VERSIONS.values() if version.has_idempotence for mode in version.modes
     ]
-    return cluster_keys(turns[day.toordinal() % len(turns)] if text == "turn" else text)
+    return parse_cluster(turns[day.toordinal() % len(turns)] if text == "turn" else text)
 
 
 def load_for_cluster(cluster: Mapping[str, str] | None, path: Path, seed: int) -> Experiment:

@@ -36,7 +36,7 @@ class Check:
 
 
 def check_kernel(image: Check, host: str) -> Iterator[Check]:
-    """The kernel features that faults need, tried in a short-lived container. `host`: where published ports are reached."""
+    """Kernel features that faults need, tried in a short-lived container. `host`: where published ports are reached."""
     if image.state != "ok":
         remedy = "run `kafka-chaos prepare`, then `kafka-chaos doctor` again"
         yield Check("Kernel features", "note", "not checked: the image is missing", remedy)

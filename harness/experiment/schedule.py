@@ -21,7 +21,7 @@ from kafka_chaos.faults.fault import can_go_together, defaults, fits
 from kafka_chaos.faults.registry import fault_kind
 from kafka_chaos.faults.target import CLIENT_ROLES, Target, TargetError
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, ROLES, has_kafka_config_names, parse_client
-from kafka_chaos.harness.cluster.containers.versions import cluster_keys
+from kafka_chaos.harness.cluster.containers.versions import parse_cluster
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
 from kafka_chaos.harness.experiment.lives import GenerateLives
@@ -93,7 +93,7 @@ class GenerateSpec(Spec):
     def _check(self) -> Self:
         checks: dict[str, Callable[[str], object]] = {
             "faults": fault_kind,
-            "clusters": cluster_keys,
+            "clusters": parse_cluster,
             "clients": parse_client,
         }
         for name, raise_if_wrong in checks.items():
@@ -307,7 +307,7 @@ def _draw_cluster(values: dict[str, Any], all_bounds: Sequence[tuple[GenerateSpe
             raise ExperimentError((*place, "clusters"), f"{expected}: all phases run on one cluster")
     if isinstance(values.get("cluster"), Mapping | None):
         rng = random.Random(f"{_seed(values)}/cluster")
-        values["cluster"] = {**(values.get("cluster") or {}), **cluster_keys(first._choose(rng, first.clusters))}
+        values["cluster"] = {**(values.get("cluster") or {}), **parse_cluster(first._choose(rng, first.clusters))}
 
 
 def _with_lives(lane: Any, place: Place, values: dict[str, Any], phase: Mapping[str, Any]) -> Any:

@@ -72,7 +72,7 @@ def known_version(number: str) -> KafkaVersion:
     return VERSIONS[number]
 
 
-def cluster_keys(text: str) -> dict[str, str]:
+def parse_cluster(text: str) -> dict[str, str]:
     """The keys of an experiment's `cluster` for a text VERSION/MODE; raises `UsageFailure` if it can't be run here."""
     number, slash, mode = text.partition("/")
     if not slash or mode not in METADATA_MODES:

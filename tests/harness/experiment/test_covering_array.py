@@ -15,7 +15,7 @@ from kafka_chaos.contract.lane.groups import AFTER, CLASSIC, CONSUMER
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.faults.registry import fault_kind
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, parse_client
-from kafka_chaos.harness.cluster.containers.versions import cluster_keys
+from kafka_chaos.harness.cluster.containers.versions import parse_cluster
 from kafka_chaos.harness.cluster.security import PLAINTEXT
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.file import experiment_of
@@ -105,7 +105,7 @@ def experiments(seed: int) -> Iterator[dict[str, Any]]:
 
 def _cluster_of(row: dict[str, Any]) -> dict[str, Any]:
     tiered = {"tiered_storage": True} if "tiered" in row["use"] else {}
-    return {**cluster_keys(row["cluster"]), "security": row["security"], **tiered}
+    return {**parse_cluster(row["cluster"]), "security": row["security"], **tiered}
 
 
 def _named(row: tuple[int, ...]) -> dict[str, Any]:
