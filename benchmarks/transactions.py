@@ -52,7 +52,7 @@ def recorded(bootstrap_servers: str, topic: str, transactions: int, size: int) -
             configs=configs(bootstrap_servers, topic),
         )
         producer = TransactionalProducer(
-            records, transactional_id=topic, rows=partial(tables.add, "transactions"), give_up=lambda: False
+            records, transactional_id=topic, add_row=partial(tables.add, "transactions"), give_up=lambda: False
         )
         producer.init()
         start = time.monotonic()

@@ -155,7 +155,7 @@ def _compare(clusters: str, as_json: bool) -> None:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             option = f"--{name.replace('_', '-')}"
             raise click.BadParameter(
-                "only --json goes with --compare, which asks the standard matrix", param_hint=option
+                "only --json goes with --compare, which compares the standard matrix", param_hint=option
             )
     try:
         parsed = [Cluster.parse(text) for text in split_list((clusters,))]
@@ -209,15 +209,15 @@ def _cancelled_by_signals(budget: Budget) -> Iterator[None]:
             sys.exit(ExitCode.INTERRUPTED)
         budget.cancel()
 
-    before = {number: signal.signal(number, cancel) for number in (signal.SIGINT, signal.SIGTERM)}
+    former_handlers = {number: signal.signal(number, cancel) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in former_handlers.items():
             signal.signal(number, handler)
 
 
-IN_EVERY_EXPLORATION = frozenset(FAULT_KINDS) - {"kill", "power-loss"}  # `CoreScope.faults` need not name these.
+FAULTS_ALWAYS_EXPLORED = frozenset(FAULT_KINDS) - {"kill", "power-loss"}  # `CoreScope.faults` need not name these.
 
 
 @click.command("explore")
@@ -237,7 +237,7 @@ IN_EVERY_EXPLORATION = frozenset(FAULT_KINDS) - {"kill", "power-loss"}  # `CoreS
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explore_command(protocol: str, faults: tuple[str, ...], max_states: int, as_json: bool, **bounds: Any) -> None:
     """Explore every interleaving of a replication protocol in a scope, and show the shortest way to each breach."""
-    scope = CoreScope(faults=tuple(kind for kind in faults if kind not in IN_EVERY_EXPLORATION), **bounds)
+    scope = CoreScope(faults=tuple(kind for kind in faults if kind not in FAULTS_ALWAYS_EXPLORED), **bounds)
     budget = Budget(max_states, progress=tell_progress)
     with _cancelled_by_signals(budget):
         exploration = explore(PROTOCOLS[protocol], scope, budget=budget)

@@ -56,12 +56,12 @@ class Cluster:
             raise UsageFailure(f"{quoted(text)}: {expected}")
         cluster = cls(version, mode, switches[elr])
         try:
-            cluster.placed(Lane(lane="any"))
+            cluster.place(Lane(lane="any"))
         except LaneError as error:
             raise UsageFailure(f"{quoted(text)}: {error}") from error
         return cluster
 
-    def placed(self, lane: Lane) -> Lane:
+    def place(self, lane: Lane) -> Lane:
         """The lane as it is on this cluster; raises `LaneError` if the cluster can't have the lane."""
         return replace(lane, kafka_version=self.version, metadata_mode=self.mode, elr=self.elr)
 
@@ -186,7 +186,7 @@ def compare(before: Cluster, after: Cluster, predict: Predictor) -> Comparison:
     left_out = []
     for name, lane in LANES.items():
         try:
-            before.placed(lane), after.placed(lane)  # Only for the `LaneError` that they may raise.
+            before.place(lane), after.place(lane)  # Only for the `LaneError` that they may raise.
         except LaneError as error:
             left_out.append(f'Not compared: "{name}" ({error}).')
             continue
@@ -202,12 +202,12 @@ def _changes(name: str, lane: Lane, before: Cluster, after: Cluster, predict: Pr
     if not (before.elects_uncleanly or after.elects_uncleanly):  # Then the lane's setting changes no answer.
         lane = replace(lane, unclean_leader_election=False)
     have_same_rules = before.rules == after.rules and before.elects_uncleanly == after.elects_uncleanly
-    old = predict(before.placed(lane))
-    new = old if have_same_rules else predict(after.placed(lane))
+    old = predict(before.place(lane))
+    new = old if have_same_rules else predict(after.place(lane))
     changes: dict[tuple[Status, Status, tuple[str, ...]], dict[Anomaly, tuple[str, ...]]] = {}
     differing = [anomaly for anomaly in Anomaly if old.status(anomaly) is not new.status(anomaly)]
     path = list(_path(before, after)) if differing else []
-    predictions = [predict(cluster.placed(lane)) for _, cluster in path]
+    predictions = [predict(cluster.place(lane)) for _, cluster in path]
     for anomaly in differing:
         statuses = [old.status(anomaly), *(prediction.status(anomaly) for prediction in predictions)]
         changed = [left is not right for left, right in pairwise(statuses)]

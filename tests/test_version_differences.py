@@ -40,5 +40,5 @@ def test_without_unclean_election_only_a_loss_of_power_makes_a_difference(fault:
     for settings, minimum in product(PRODUCERS.values(), (1, 2)):
         lane = Lane(lane="asked", replication_factor=2, min_insync_replicas=minimum, faults=(fault,), **settings)
         clusters = (Cluster.parse(cluster) for cluster in benchmark.CLUSTERS)
-        answers = [predict_cached(cluster.placed(lane)) for cluster in clusters]
+        answers = [predict_cached(cluster.place(lane)) for cluster in clusters]
         assert all(len({answer.status(anomaly) for answer in answers}) == 1 for anomaly in Anomaly)

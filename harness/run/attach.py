@@ -42,7 +42,7 @@ from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.run.phase import PhaseRun
 from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.clients.partitions import first_kept
+from kafka_chaos.harness.workload.clients.partitions import start_positions
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.verification.spark.session import require_engine
 
@@ -77,7 +77,7 @@ def _read_log(
 def _messages(consumer: Consumer, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[Message]:
     """Consume a topic's records between these offsets, given by partition, in the order in which they arrive."""
     unfinished = {number for number, end in ends.items() if end > starts[number]}
-    consumer.assign(first_kept(consumer, topic, {number: starts[number] for number in sorted(unfinished)}))
+    consumer.assign(start_positions(consumer, topic, {number: starts[number] for number in sorted(unfinished)}))
     deadline = time.monotonic() + _READ_TIMEOUT
     while unfinished:
         if time.monotonic() > deadline:

@@ -48,39 +48,39 @@ _PLANNED_DURATION_S = 86_400
 class Keeper:
     """Does the jobs of commands on a standing cluster: break, heal, run an experiment.
 
-    `note`: by this note, commands find the cluster; its journal lists the faults. `view`: the cluster as faults see it.
+    `note` leads commands to the cluster and to the journal of its faults. `view`: the cluster as faults see it.
     """
 
     def __init__(self, note: StandingCluster, cluster: Cluster, injector: Injector, view: ClusterView[Any]) -> None:
         self._note, self._cluster, self._injector, self._view = note, cluster, injector, view
         self._faults: dict[str, Occurrence] = {}
-        self._to_command: Connection[Any, Any] | None = None
-        self.ended = False
+        self._connection: Connection[Any, Any] | None = None
+        self.must_end = False
 
     def serve(self, listener: Listener) -> None:
-        """Do one job after the other, until `ended`."""
-        while not self.ended:
+        """Do one job after the other, until `must_end` is set."""
+        while not self.must_end:
             # An interrupt may come just after the end of the job that it was meant for: then the outer loop goes on.
             with suppress(KeyboardInterrupt):
-                while not self.ended:
+                while not self.must_end:
                     # A command may end before its job is received or answered.
-                    with suppress(EOFError, OSError), listener.accept() as to_command:
+                    with suppress(EOFError, OSError), listener.accept() as connection:
                         try:
-                            self._to_command = to_command
-                            to_command.send(self._answer(*to_command.recv()))
+                            self._connection = connection
+                            connection.send(self._answer(*connection.recv()))
                         finally:
-                            self._to_command = None
+                            self._connection = None
 
     def end(self, *_: object) -> None:
         """Interrupt the present job, and accept no further job. The handler of SIGTERM."""
-        self.ended = True
+        self.must_end = True
         raise KeyboardInterrupt
 
     def pass_on(self, event: Event) -> None:
         """Send an event of the present job to its command. Interrupts the job if its command has ended. Thread-safe."""
-        if (to_command := self._to_command) is not None:
+        if (connection := self._connection) is not None:
             try:
-                to_command.send(event)
+                connection.send(event)
             except OSError:
                 os.kill(os.getpid(), signal.SIGINT)
 

@@ -67,7 +67,7 @@ class StandingCluster:
         return faults
 
     def ask(self, job: str, listener: Callable[[Event], None] = lambda _: None, **arguments: Any) -> Any:
-        """Let the cluster's process do a job; returns its result or raises its error. `listener` gets its events."""
+        """Let the keeper do a job; returns the job's result or raises its error. `listener` gets the job's events."""
         try:
             # Without the lock, a second command would not be refused, but wait for the job of the first.
             with locked(Path(self.folder)), Client(str(Path(self.folder, SOCKET)), "AF_UNIX") as connection:
@@ -115,7 +115,7 @@ def find_cluster(name: str | None) -> StandingCluster:
     if name is None and len(clusters) == 1:
         return next(iter(clusters.values()))
     if name is None:
-        raise UsageFailure(f"expected the name of a cluster (--on NAME, or `down NAME`); those that stand: {names}")
+        raise UsageFailure(f"expected the name of a cluster (--on NAME, or `down NAME`); standing clusters: {names}")
     if name not in clusters:
-        raise UsageFailure(f"{name}: no such cluster; those that stand: {names}")
+        raise UsageFailure(f"{name}: no such cluster; standing clusters: {names}")
     return clusters[name]

@@ -39,13 +39,13 @@ class Calls:
         self._emit_long_calls()
         self._worker.raise_error()
 
-    def begins(self, lane: str, client: str, call: str) -> int:
+    def note_begin(self, lane: str, client: str, call: str) -> int:
         """Note that a client begins a `call`, one of `contract.lane.recovery.CALLS`; returns its number, for `ends`."""
         number = next(self._numbers)
         self._unended[number] = CallNoted(lane=lane, client=client, call=call, began_ns=time.monotonic_ns())
         return number
 
-    def ends(self, number: int, error: str | None = None) -> None:
+    def note_end(self, number: int, error: str | None = None) -> None:
         """Note the end of the call: by an answer, the client's death, or an `error` after which the client gives up."""
         call, now = self._unended.pop(number), time.monotonic_ns()
         if now - call.began_ns >= self._long_ns or error is not None:
@@ -54,11 +54,11 @@ class Calls:
     @contextmanager
     def awaiting(self, lane: str, client: str, call: str) -> Iterator[None]:
         """A context manager whose block makes the call: whatever the block raises counts as an answer."""
-        number = self.begins(lane, client, call)
+        number = self.note_begin(lane, client, call)
         try:
             yield
         finally:
-            self.ends(number)
+            self.note_end(number)
 
     def _watch(self) -> None:
         while not self._worker.ending.wait(_CHECK_INTERVAL_S):

@@ -30,7 +30,7 @@ from kafka_chaos.contract.lane.recovery import reported_timeouts
 
 PROTOCOL = 1  # the version of the client protocol
 MAX_LINE_CHARACTERS = 4 * 2**20
-# What messages show of a process that had a problem: the last lines, each cut short.
+# What messages show of a process that failed: its last lines, each cut short.
 _LAST_LINES, _SHOWN_CHARACTERS, _LOG_TAIL_BYTES = 5, 500, 4_096
 _EXIT_TIMEOUT_S = 5.0
 _KILL_TIMEOUT_S = 10.0
@@ -66,9 +66,9 @@ class SupervisedProcess:
 
     `begin` has the values of that order, among them the lane and the role. Once the process `is_ready`, `emit` gets the
     event `ClientStarted`; once it `has_ended`, no event of the protocol follows. `problem`: the first thing that went
-    wrong, of which `emit` gets an event, in the thread of the events or in the one that calls `note_problem`. Standard
-    error goes to the file `log`, without one to the harness's own. `version`: what the library's version must be or
-    begin with; empty for any. `may_end`: the end of the process is no problem.
+    wrong; `emit` gets the event `ClientFailed` for it, in the thread that notes it. Standard error goes to the file
+    `log` or, without it, to the harness's standard error. `version`: what the library's version must be or begin with;
+    empty for any. `may_end`: the end of the process is no problem.
 
     Faults of clients handle the process as a `kafka_chaos.faults.cluster.NodeControl`. `ended_by_fault`: a fault has
     killed it. `is_down`: that fault goes on, so that no other process replaces this one. `before_kill` is called before
@@ -143,12 +143,12 @@ class SupervisedProcess:
 
     def kill_quietly(self, timeout: float | None = None) -> None:
         """Kill the process, whose end is then no problem, and wait as `join` does."""
-        self._want_no_more()
+        self._allow_end()
         self.signal(signal.SIGKILL)
         self.join(timeout)
 
     def state(self) -> dict[str, Any]:
-        """The state of the process: as Docker reports it of a container, and `State` as in /proc while it runs."""
+        """The state of the process, by Docker's keys for a container; while it runs, also `State` as in /proc."""
         pid, code = self._process.pid, self.exit_code
         if code is not None:
             return {"Status": "exited", "Running": False, "Paused": False, "Pid": pid, "ExitCode": code}
@@ -209,7 +209,7 @@ class SupervisedProcess:
 
     def let_leave(self, timeout: float) -> None:
         """Order the process to leave; kill it if it has not ended in `timeout` seconds, which is a problem."""
-        self._want_no_more()
+        self._allow_end()
         self.order("leave")
         if not self.join(timeout):
             self.kill_quietly(_EXIT_TIMEOUT_S)
@@ -217,8 +217,8 @@ class SupervisedProcess:
         elif self.exit_code:
             self.note_problem(f"left with exit code {self.exit_code}")
 
-    def _want_no_more(self) -> None:
-        """From now on, the process may end, and the end of a fault that hit it starts no other."""
+    def _allow_end(self) -> None:
+        """From now on, the process may end, and no other process replaces it after a fault."""
         self.may_end = True
         self.after_fault = lambda: None
 
@@ -247,7 +247,7 @@ class SupervisedProcess:
                 if line.endswith("\n"):
                     self._handle_line(line)
                 elif len(line) == MAX_LINE_CHARACTERS:
-                    self.note_problem(f"said a line of more than {MAX_LINE_CHARACTERS:,} characters")
+                    self.note_problem(f"wrote a line of more than {MAX_LINE_CHARACTERS:,} characters")
         finally:
             if not self.may_end:
                 try:

@@ -35,7 +35,7 @@ from kafka_chaos.harness.workload.transactions.load import TransactionalProducer
 Members = GroupLoad | ApplicationMembers
 """The members of a group: the harness's own, or the application's."""
 LaneReaders = tuple[Follower | ApplicationMembers, ...]
-"""The consumers that read a lane from its start to its end. The first is given every record that another is given."""
+"""The consumers that read a lane from its start to its end. The first reads every record that any other reads."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class LaneClients:
         if function is not None:
             return ProducerFunction(lane, function, load)
         if lane.transactional is not None:
-            connect_reader = partial(PolledConsumer, lane, load, isolation=READ_COMMITTED)
-            reads = connect_reader if lane.transactional.reads else None
-            return TransactionalProducers(lane, lambda number, id: self._producer(number, 0, id), load, reads)
+            connect = partial(PolledConsumer, lane, load, isolation=READ_COMMITTED)
+            connect_reader = connect if lane.transactional.reads else None
+            return TransactionalProducers(lane, lambda number, id: self._producer(number, 0, id), load, connect_reader)
         return PacedProducers(self._producer, load, lives)
 
     def make_loop(self) -> Members:
@@ -126,7 +126,7 @@ class LaneClients:
             return RecordedProducer(
                 rows,
                 topic=lane.topic_name,
-                # With acks=0, the leader of a new partition drops what comes before it serves, and nobody learns it.
+                # With acks=0, a new partition drops records that come before its leader serves; no producer knows.
                 grows_to=0 if slot or lane.acks == "0" else lane.partitions,
                 record_size=load.workload.record_size,
                 configs=with_log_reader({"client.id": client_id, **configs}, read_line),
@@ -160,7 +160,7 @@ class LaneClients:
             raise
 
     def _follower(self, name: str = "", *, isolation: str | None = None, number: int | None = None) -> Follower:
-        """Make a consumer that reads the topic from its start. `name`: ends its `client.id`, if it is a process."""
+        """Make a consumer that reads the topic from its start. `name`: the end of its `client.id` in a process."""
         lane, load = self.lane, self.load
         if lane.client == IN_PROCESS:
             return RecordedConsumer(lane, load, isolation=isolation, number=number)

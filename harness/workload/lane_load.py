@@ -57,7 +57,7 @@ class LaneLoad:
         return all(writer.problem for writer in self._writers) and bool(self._writers)
 
     def report_silence(self, seconds: float) -> bool:
-        """If producers are processes, note as their problem that nothing was acknowledged; returns whether they are."""
+        """Note for each producer process that nothing was acknowledged in time; returns whether there is any."""
         for writer in self._writers:
             writer.note_problem(f"had no record acknowledged within {seconds:g} s")
         return bool(self._writers)
@@ -80,7 +80,7 @@ class LaneLoad:
 
     def readers(self) -> LaneReaders:
         """The consumers that have to read to the end: those that stay, and those that live when the load has ended."""
-        return (*self.consumers, *self._further_consumers.living())
+        return (*self.consumers, *self._further_consumers.living_consumers())
 
     def start(self) -> None:
         """Start sending, and whatever else the clients do under load, such as planned crashes of a group's members."""
@@ -95,7 +95,7 @@ class LaneLoad:
         self._further_consumers.stop()
 
     def await_outcomes(self) -> None:
-        """Wait until every record has an outcome, except a loop's; raises what a thread of the lane raised."""
+        """Wait until every record, except those of a loop, has an outcome; raises what a thread of the lane raised."""
         self._worker.join()
         self.raise_error()
 

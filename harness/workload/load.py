@@ -137,7 +137,7 @@ class PhaseLoad:
         """Wait until every lane has an acknowledged record and a consumed record; then the phase's clock begins.
 
         Raises `WaitTimeout` if a lane has no acknowledgement after `timeout` seconds, unless its producers are
-        processes: these then have a problem, and the run goes on. A consumer that reads nothing is only reported, after
+        processes: then they count as failed, and the run goes on. A consumer that reads nothing is only reported, after
         15 s: the verdict on its lane will be `unknown`.
         """
         find_silent = partial(self._lanes_without, attrgetter("acknowledged"))
@@ -145,8 +145,8 @@ class PhaseLoad:
         try:
             wait_until(lambda: not find_silent(), condition, timeout=timeout, seen=seen)
         except WaitTimeout:
-            are_processes = [self.lanes[name].report_silence(timeout) for name in find_silent()]
-            if not all(are_processes):
+            have_processes = [self.lanes[name].report_silence(timeout) for name in find_silent()]
+            if not all(have_processes):
                 raise
         find_unread = partial(self._lanes_without, attrgetter("consumed"))
         try:
@@ -183,7 +183,7 @@ class PhaseLoad:
         loops = [lane.loop for lane in self.lanes.values() if lane.loop is not None]
         for members in loops:
             remaining = max(0.0, deadline - time.monotonic())
-            members.drain(end_offsets[members.reads], timeout=remaining)
+            members.drain(end_offsets[members.read_lane.lane], timeout=remaining)
         self._end_groups(loops)
 
     def drain(
@@ -216,12 +216,12 @@ class PhaseLoad:
         document = json.loads(self._groups_file.read_text()) if self._groups_file.exists() else {"groups": {}}
         for members in groups:
             try:
-                committed = members.committed()
+                committed = members.committed_offsets()
             except ClusterFailure as failure:
                 self._on_notice(str(failure))
             else:
                 for group, offsets in committed.items():
                     by_partition = sorted(offsets.items())
-                    document["groups"][group] = {f"{members.reads}/{n}": offset for n, offset in by_partition}
+                    document["groups"][group] = {f"{members.read_lane.lane}/{n}": offset for n, offset in by_partition}
         if groups:
             write_whole(self._groups_file, json.dumps(document, indent=1) + "\n")

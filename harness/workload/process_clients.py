@@ -55,7 +55,7 @@ class ProcessProducer(LaneProducer, EventHandler):
         self._handle_outcome = rows.handle_outcome
         if read_line is not None:
             self._handle_log = read_line
-        self._unfinished_order = ""  # Commit or abort, from when it is ordered until a call has told its result.
+        self._unfinished_order = ""  # Commit or abort, from when it is ordered until a call has returned.
         self._is_answered = False
         self._end_error: str | None = None
         self.process = start(self)

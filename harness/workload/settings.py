@@ -67,9 +67,9 @@ class LoadSettings:
             configs["transaction.timeout.ms"] = timeout_ms
             # Records must not outlive their transaction.
             configs["message.timeout.ms"] = min(int(str(configs["message.timeout.ms"])), timeout_ms)
-        return {**configs, **self.secured(lane)}
+        return {**configs, **self.security_configs(lane)}
 
-    def secured(self, lane: LaneSpec) -> Mapping[str, str]:
+    def security_configs(self, lane: LaneSpec) -> Mapping[str, str]:
         """The configs for a secured listener, by the names that the lane's client has for them."""
         client = parse_client(lane.client)
         if client is None or not self.client_configs:
@@ -104,7 +104,7 @@ class LoadSettings:
             "bootstrap_servers": self.bootstrap_servers,
             "client_id": name,
             **settings,
-            "configs": {**configs, **self.secured(lane)},
+            "configs": {**configs, **self.security_configs(lane)},
         }
         log = self.tables.run_directory / LOGS_FOLDER / f"client-{name}-{role}.log"
         log.parent.mkdir(exist_ok=True)

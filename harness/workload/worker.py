@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 
 class Worker:
-    """Calls `work` once, in a thread that does not keep the process alive. It should return once `ending` is set."""
+    """Calls `work` once, in a thread that does not keep the process alive; `work` returns once `ending` is set."""
 
     def __init__(self, work: Callable[[], object], *, name: str) -> None:
         self.ending = threading.Event()

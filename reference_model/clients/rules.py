@@ -29,8 +29,8 @@ class ClientRules:
     `numbers_anew`: each attempt of an idempotent producer takes the sequence number that is next at that moment.
     `repeats_unanswered`: a send() that met a closed connection is repeated for all its partitions, even with acks=0.
     Both only matter with several requests in flight. `leaves_unnumbered`: messages that arrive while older ones are
-    sent again have sequence number 0. `returns_late`: of sets of messages that fail together, the second is sent again
-    last. `commits_incomplete`: a transaction is committed even if some of its records were given up.
+    sent again have sequence number 0. `returns_late`: if several sets of messages fail together, the second set is
+    sent again last. `commits_incomplete`: a transaction is committed even if some of its records were given up.
 
     `renews_after_error`: if a batch fails with an error past its delivery time-out, the producer renews its epoch at
     once, and sends what is in flight to that partition again in the new epoch. `checks_epochs_since`: from this release

@@ -42,7 +42,7 @@ class Numbers(Generic[Value]):
         self._numbers: dict[Value, int] = {}
 
     def number(self, value: Value) -> int:
-        """The number of a value, which `values[number]` gives back."""
+        """The number of a value, which `values[number]` returns."""
         number = self._numbers.setdefault(value, len(self.values))
         if number == len(self.values):
             self.values.append(value)
@@ -99,7 +99,7 @@ class Core:
         return (*(blank for _ in self.brokers), controller, remainder)
 
     def relation(self, broker: int, leader: int, follower: int) -> Relation:
-        """How `broker` and another replica relate in the local states of these numbers (`examine`), remembered."""
+        """How `broker` and another replica relate in the local states of these numbers. The results are cached."""
         key = (broker, leader, follower)
         relation = self._relations.get(key)
         if relation is None:
@@ -135,7 +135,7 @@ class Core:
             if elected:
                 clean = standing is Standing.IN_SYNC
                 action = CoreAction("elect" if clean else "elect_unclean", broker, detail=len(controller.requests))
-                yield action, self._decided(state, controller, broker, controller.isr if clean else 1 << broker)
+                yield action, self._with_decision(state, controller, broker, controller.isr if clean else 1 << broker)
 
     def controller_shrink_isr(self, state: CoreState) -> Iterator[CoreStep]:
         """The controller takes a broker for dead and out of the ISR. The last member stays in it, but does not lead."""
@@ -150,9 +150,9 @@ class Core:
             leader = NO_LEADER if controller.leader == broker else controller.leader
             isr = controller.isr & ~bit if leaves else controller.isr
             action = CoreAction("controller_shrink_isr", broker, detail=len(controller.requests))
-            yield action, self._decided(state, controller, leader, isr)
+            yield action, self._with_decision(state, controller, leader, isr)
 
-    def _decided(self, state: CoreState, controller: Controller, leader: int, isr: int) -> CoreState:
+    def _with_decision(self, state: CoreState, controller: Controller, leader: int, isr: int) -> CoreState:
         """The state after the controller has written and sent this leader and ISR, in a new leader epoch."""
         requests = (*controller.requests, (leader, isr))
         return (*state[:-2], self._controllers.number(Controller(requests, isr)), state[-1])

@@ -202,7 +202,7 @@ def explore(
     invariants: dict[str, tuple[bool | None, tuple[str, ...]]] = {}
     for name in (*INVARIANTS, *STEP_INVARIANTS):
         broken = breaches.get(name)
-        trace = tell(core, [*search.path(broken[0]), *broken[1:]]) if broken else ()
+        trace = sentences_of(core, [*search.path(broken[0]), *broken[1:]]) if broken else ()
         invariants[name] = (False if broken else holds_if_unbroken, trace)
     return Exploration(
         protocol=protocol.name,
@@ -217,7 +217,7 @@ def explore(
     )
 
 
-def tell(core: Core, path: list[CoreState]) -> tuple[str, ...]:
+def sentences_of(core: Core, path: list[CoreState]) -> tuple[str, ...]:
     """The sentences for a path, and one for the state in which it ends."""
     sentences = []
     for before, after in pairwise(path):

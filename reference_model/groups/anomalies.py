@@ -1,7 +1,7 @@
 """Which anomalies of groups and loops a state shows if the run ends in it: one function per anomaly.
 
 A run may end wherever no member is in the middle of a batch and no transaction is open: members that have not crashed
-finish what they were given. The definitions are those of docs/anomalies.md, which the verification applies to real
+finish their batches. The definitions are those of docs/anomalies.md, which the verification applies to real
 histories.
 """
 
@@ -34,7 +34,7 @@ def commit_lost(end: State) -> bool:
 
 
 def commit_regressed(end: State) -> bool:
-    """A commit was acknowledged whose offset is lower than that of one acknowledged before."""
+    """A commit was acknowledged with a lower offset than an earlier acknowledged commit."""
     return end.is_commit_regressed
 
 
@@ -44,7 +44,7 @@ def skipped_after_rebalance(end: State) -> bool:
 
 
 def owned_twice(end: State) -> bool:
-    """Two members of one generation were given records of one partition."""
+    """Two members of one generation read records of one partition."""
     return end.is_owned_twice
 
 

@@ -2,7 +2,7 @@
 
 Sources: KIP-62 (members that are not heard from, or do not poll, are removed), KIP-345 (a static member that comes back
 within its session time-out keeps its partition, without a rebalance), KIP-429 and KIP-848 (a partition that is to move
-is given back first). The assignor is free to choose.
+is revoked first). The assignor is free to choose.
 """
 
 from collections.abc import Iterator
@@ -50,20 +50,20 @@ def join(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def join_again(state: State, setup: Setup) -> Iterator[Step]:
-    """A member of the group takes part in a rebalance, between batches. An eager one first gives back what it has."""
+    """A member of the group takes part in a rebalance, between batches. An eager one first gives up what it owns."""
     if not state.preparing or not setup.rules.awaits_members:
         return
     for slot in slots_in(state):
         member = state.members[slot]
         if member.phase != ACTIVE or member.record != NONE or state.joined >> slot & 1:
             continue
-        given_back = member._replace(owns=False, position=NONE) if setup.rules.gives_back_all else member
-        after = state.with_member(slot, given_back)._replace(joined=state.joined | 1 << slot)
+        rejoining = member._replace(owns=False, position=NONE) if setup.rules.revokes_all else member
+        after = state.with_member(slot, rejoining)._replace(joined=state.joined | 1 << slot)
         yield Action("join_again", slot, detail="owns" if member.owns else ""), after
 
 
 def assign(state: State, setup: Setup) -> Iterator[Step]:
-    """The next generation begins: the partition stays, moves, or is first given back by its owner."""
+    """The next generation begins: the partition stays, moves, or is first revoked from its owner."""
     present = slots_in(state)
     if not state.preparing or not present:
         return
@@ -78,14 +78,14 @@ def assign(state: State, setup: Setup) -> Iterator[Step]:
             continue
         if owners and target not in owners and setup.rules.revokes_first:
             if all(state.members[slot].phase == ACTIVE and state.members[slot].record == NONE for slot in owners):
-                after = _begun(state, setup, present if setup.rules.awaits_members else owners, NONE)
+                after = _with_new_generation(state, setup, present if setup.rules.awaits_members else owners, NONE)
                 yield Action("give_back", owners[0]), after._replace(preparing=True)
         else:
-            after = _begun(state, setup, present if setup.rules.awaits_members else [target], target)
+            after = _with_new_generation(state, setup, present if setup.rules.awaits_members else [target], target)
             yield Action("assign", target), after
 
 
-def _begun(state: State, setup: Setup, moved: list[int], owner: int) -> State:
+def _with_new_generation(state: State, setup: Setup, moved: list[int], owner: int) -> State:
     """The state after a generation has begun for the members `moved`: all, or with KIP-848 those that gain or lose the
     partition."""
     generation = state.coordinator.generation + 1

@@ -5,8 +5,8 @@ These scopes are searched in this order, each for the anomalies that are not fou
 - two members, or one and its next incarnation, that read two records of one partition, with one crash, one member
   that is removed without noticing, one that joins and one that leaves, as far as the group or its faults have them;
 - if brokers may fail, the same with one failover of the coordinator after a commit, so that its answer is lost;
-- the first scope with one loss of a log's acknowledged records: the coordinator's (`__consumer_offsets`, replicated
-  with acks=all and clean elections whatever the lane's topic does), those of the topic that a group reads, or outputs.
+- the first scope with one loss of acknowledged records: from the coordinator's log (`__consumer_offsets`, replicated
+  with acks=all and clean elections whatever the lane's topic does), from a group's topic, or from a loop's output.
 
 The model of replication says which faults may cost a log its acknowledged records (`predict/`).
 
@@ -44,12 +44,12 @@ def sentence(action: Action, before: State, after: State, setup: Setup) -> str:
         number = after.members[action.slot].number
     return SENTENCES[action.name].format(
         who=f"Member {number + 1}",
-        who_=f"member {number + 1}",
+        member=f"member {number + 1}",
         offset=action.offset,
         detail=action.detail,
         generation=after.coordinator.generation,
         processes="processes" if not setup.is_loop else f"writes{transaction} the output of",
-        gives=", and first gives the partition back" if action.detail == "owns" and setup.rules.gives_back_all else "",
+        gives=", and first gives the partition back" if action.detail == "owns" and setup.rules.revokes_all else "",
     )
 
 
@@ -61,7 +61,7 @@ def conclusion(state: State, setup: Setup) -> str:
         texts += [f"input {n} has {words.get(count, f'{count} outputs')}" for n, count in enumerate(state.outputs)]
     else:
         done = [str(record) for record in range(setup.records) if state.processed >> record & 1]
-        texts.append(f"processed were records {' and '.join(done)}" if done else "nothing was processed")
+        texts.append(f"processed records: {' and '.join(done)}" if done else "nothing was processed")
     return f"The run ends: {'; '.join(texts)}."
 
 

@@ -33,7 +33,7 @@ def ask_for_offset(state: State, setup: Setup) -> Iterator[Step]:
     """A member that got the partition asks where to begin; it may have to wait for offsets in open transactions."""
     if setup.rules.waits_for_stable and any(offset != NONE for offset in state.coordinator.pending):
         return
-    for slot, member in _at_work(state):
+    for slot, member in _active_members(state):
         if member.owns and member.position == NONE:
             committed = state.coordinator.committed
             if committed or not setup.resets_to_end:
@@ -47,7 +47,7 @@ def ask_for_offset(state: State, setup: Setup) -> Iterator[Step]:
 
 def poll(state: State, setup: Setup) -> Iterator[Step]:
     """A member gets the next record. After a loss, a position past the log's end is reset (`auto.offset.reset`)."""
-    for slot, member in _at_work(state):
+    for slot, member in _active_members(state):
         if not member.owns or member.position == NONE or member.record != NONE:
             continue
         if setup.resets_to_end and member.position > state.log_end:
@@ -68,8 +68,8 @@ def poll(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def process(state: State, setup: Setup) -> Iterator[Step]:
-    """A member processes its record; a loop's member writes an output, which counts at once without transactions."""
-    for slot, member in _at_work(state):
+    """A member processes its record; a loop's member writes an output. Without transactions, it counts at once."""
+    for slot, member in _active_members(state):
         # Before the marker is written, no further transaction may begin (CONCURRENT_TRANSACTIONS).
         if member.record == NONE or state.coordinator.decided >> slot & 1:
             continue
@@ -79,7 +79,7 @@ def process(state: State, setup: Setup) -> Iterator[Step]:
                 outputs = _with_output(outputs, member.record)
             after = state._replace(processed=state.processed | 1 << member.record, outputs=outputs)
             ends_batch = setup.commits in (BEFORE, AUTO)
-            next_member = _between_batches(member) if ends_batch else member._replace(stage=FIRST_DONE)
+            next_member = _without_record(member) if ends_batch else member._replace(stage=FIRST_DONE)
             yield Action("process", slot, member.record), after.with_member(slot, next_member)
 
 
@@ -87,22 +87,22 @@ def _with_output(outputs: tuple[int, ...], record: int) -> tuple[int, ...]:
     return with_item(outputs, record, min(MOST_OUTPUTS, outputs[record] + 1))
 
 
-def _between_batches(member: Member) -> Member:
+def _without_record(member: Member) -> Member:
     return member._replace(record=NONE, stage=GIVEN)
 
 
 def commit(state: State, setup: Setup) -> Iterator[Step]:
     """A member commits the offset after its record, before or after it has processed the record."""
-    for slot, member in _at_work(state):
+    for slot, member in _active_members(state):
         due_stage = {AFTER: FIRST_DONE, BEFORE: GIVEN}.get(setup.commits)
         if member.record == NONE or member.stage != due_stage:
             continue
         offset = member.record + 1
         if not state.is_present(slot) and setup.rules.fences:
-            yield Action("refused", slot, offset), state.with_member(slot, _outside_group(member))
+            yield Action("refused", slot, offset), state.with_member(slot, _without_group(member))
             continue
         after = state.with_coordinator(setup, state.coordinator._replace(committed=offset))
-        next_member = _between_batches(member) if setup.commits == AFTER else member._replace(stage=FIRST_DONE)
+        next_member = _without_record(member) if setup.commits == AFTER else member._replace(stage=FIRST_DONE)
         yield Action("commit", slot, offset), _with_acknowledged_commit(after.with_member(slot, next_member), offset)
         if state.failovers:
             # The coordinator moves before it answers, so the member will commit again.
@@ -114,7 +114,7 @@ def _with_acknowledged_commit(state: State, offset: int) -> State:
     return state._replace(acknowledged=offset, is_commit_regressed=is_regressed)
 
 
-def _outside_group(member: Member) -> Member:
+def _without_group(member: Member) -> Member:
     """The member once it knows that it is not in the group any more."""
     return Member(ACTIVE, member.number)
 
@@ -123,7 +123,7 @@ def commit_automatically(state: State, setup: Setup) -> Iterator[Step]:
     """A member's client commits the member's position (`enable.auto.commit`)."""
     if setup.commits != AUTO:
         return
-    for slot, member in _at_work(state):
+    for slot, member in _active_members(state):
         if not member.owns or member.position == NONE or member.position == state.coordinator.committed:
             continue
         if state.is_present(slot) or not setup.rules.fences:
@@ -139,12 +139,12 @@ def add_offset(state: State, setup: Setup) -> Iterator[Step]:
     """A member of a loop adds the offset after its record to its transaction."""
     if setup.commits != IN_TRANSACTION:
         return
-    for slot, member in _at_work(state):
+    for slot, member in _active_members(state):
         if member.record == NONE or member.stage != FIRST_DONE:
             continue
         offset = member.record + 1
         if not state.is_present(slot) and setup.rules.fences_transactions:
-            yield Action("refused_in_transaction", slot, offset), state.with_member(slot, _outside_group(member))
+            yield Action("refused_in_transaction", slot, offset), state.with_member(slot, _without_group(member))
             continue
         coordinator = state.coordinator
         with_pending = coordinator._replace(pending=with_item(coordinator.pending, slot, offset))
@@ -156,16 +156,16 @@ def end_transaction(state: State, setup: Setup) -> Iterator[Step]:
     """A member commits its transaction, output and offset together, or learns that the transaction was aborted."""
     if setup.commits != IN_TRANSACTION:
         return
-    for slot, member in _at_work(state):
+    for slot, member in _active_members(state):
         if member.stage == EXPELLED:
-            yield Action("expelled", slot), state.with_member(slot, _outside_group(member))
+            yield Action("expelled", slot), state.with_member(slot, _without_group(member))
         if member.record == NONE or member.stage != SECOND_DONE:
             continue
         offset = member.record + 1
         coordinator = state.coordinator
         none_pending = coordinator._replace(pending=with_item(coordinator.pending, slot, NONE))
         with_offset = none_pending._replace(committed=offset)
-        after = state.with_member(slot, _between_batches(member))
+        after = state.with_member(slot, _without_record(member))
         with_output = after._replace(outputs=_with_output(state.outputs, member.record))
         # EndTxn is answered before markers are written, which nobody sees where members wait for them.
         without_marker = coordinator._replace(decided=coordinator.decided | 1 << slot)
@@ -193,20 +193,20 @@ def write_marker(state: State, setup: Setup) -> Iterator[Step]:
 
 def learn(state: State, setup: Setup) -> Iterator[Step]:
     """A member between batches learns that it is not in the group any more."""
-    for slot, member in _at_work(state):
+    for slot, member in _active_members(state):
         if member.generation != NONE and state.coordinator.generations[slot] == NONE and member.record == NONE:
-            yield Action("learn", slot), state.with_member(slot, _outside_group(member))
+            yield Action("learn", slot), state.with_member(slot, _without_group(member))
 
 
 def leave(state: State, setup: Setup) -> Iterator[Step]:
     """A member leaves gracefully, between batches."""
     if not state.leaves:
         return
-    for slot, member in _at_work(state):
+    for slot, member in _active_members(state):
         if state.is_present(slot) and member.record == NONE:
             after = state.without_member(setup, slot).with_member(slot, Member())
             yield Action("leave", slot), after._replace(leaves=state.leaves - 1)
 
 
-def _at_work(state: State) -> list[tuple[int, Member]]:
+def _active_members(state: State) -> list[tuple[int, Member]]:
     return [(slot, member) for slot, member in enumerate(state.members) if member.phase == ACTIVE]

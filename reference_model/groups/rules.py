@@ -2,9 +2,9 @@
 
 | rules | who follows them | at a rebalance | source |
 | --- | --- | --- | --- |
-| `eager` | `range`, `roundrobin` | all give back everything, then all of them get the next generation | KIP-62 |
-| `cooperative` | `cooperative-sticky` | members keep what they have; what is to move is given back in one generation \
-and gets its new owner in the next | KIP-429 |
+| `eager` | `range`, `roundrobin` | all members revoke everything, then all get the next generation | KIP-62 |
+| `cooperative` | `cooperative-sticky` | members keep what they have; a partition that is to move is revoked in one \
+generation and gets its new owner in the next | KIP-429 |
 | `consumer` | protocol `consumer` | members follow the coordinator one by one, each in an epoch of its own | KIP-848 |
 
 Which member gets a partition is left open, so that each set of rules stands for every assignor of its kind.
@@ -20,15 +20,15 @@ from kafka_chaos.contract.lane.metadata import release
 class Rules:
     """The rules of a protocol. Tests switch off single rules, to see that the model notices.
 
-    `gives_back_all`: a member that joins again gives back what it has. `awaits_members`: a generation begins once all
+    `revokes_all`: a member that joins again first gives up what it owns. `awaits_members`: a generation begins once all
     members have joined. `fences`: the commit of a member that is not in the group, or in another generation, is
     refused; `fences_transactions`: so is its offset in a transaction (KIP-447). `revokes_first`: a partition moves on
-    only after its owner has given it back. `waits_for_stable`: a member that asks for a committed offset waits until
+    only after its owner has given it up. `waits_for_stable`: a member that asks for a committed offset waits until
     open transactions with offsets have ended (KIP-447). `replays`: a new coordinator first reads its predecessor's log.
     """
 
     name: str
-    gives_back_all: bool
+    revokes_all: bool
     awaits_members: bool
     fences: bool = True
     fences_transactions: bool = True
@@ -37,9 +37,9 @@ class Rules:
     replays: bool = True
 
 
-EAGER_RULES = Rules("eager", gives_back_all=True, awaits_members=True)
-COOPERATIVE_RULES = Rules("cooperative", gives_back_all=False, awaits_members=True)
-CONSUMER_RULES = Rules("consumer", gives_back_all=False, awaits_members=False)
+EAGER_RULES = Rules("eager", revokes_all=True, awaits_members=True)
+COOPERATIVE_RULES = Rules("cooperative", revokes_all=False, awaits_members=True)
+CONSUMER_RULES = Rules("consumer", revokes_all=False, awaits_members=False)
 PROTOCOL_RULES = (EAGER_RULES, COOPERATIVE_RULES, CONSUMER_RULES)
 
 

@@ -79,8 +79,8 @@ class Member(NamedTuple):
     """A member's process.
 
     `number`: its incarnation. `generation`: the one that it knows. `owns`: whether it has the partition. `position`:
-    the next offset that it fetches, NONE before it has asked for the committed offset. `promised`: the offset
-    acknowledged when it asked, below which it must not begin; NONE once it was given a record. `record`: the offset
+    the next offset that it fetches, NONE before it has asked for the committed offset. `promised`: the last
+    acknowledged offset when it asked, below which it must not begin; NONE once it has a record. `record`: the offset
     that it is working on, NONE between batches. `stage`: how far it is with that record.
     """
 

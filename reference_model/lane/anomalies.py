@@ -38,8 +38,7 @@ def final_log(state: LaneState) -> tuple[int, ...] | None:
 
 def ending(state: LaneState) -> Ending | None:
     """The evidence of a run that ends in this state, or None if it can't end here."""
-    log = final_log(state)
-    if log is None:
+    if (log := final_log(state)) is None:
         return None
     acknowledged = [(index, record.offset) for index, record in enumerate(state.records) if record.status == OK]
     return Ending([record_of(entry) for entry in log], acknowledged, pairs(state.reads), diverged(state, log))

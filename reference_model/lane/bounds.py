@@ -24,8 +24,8 @@ loaded: with five replicas that leaves one state in two hundred.
 
 **Do records of an idempotent producer change their order, or come twice?** The entries before an entry were the log of
 the broker that appended it. So one broker without faults shows all possible logs, if a producer may renew its producer
-epoch at any moment. It renews it only after an acknowledged record was lost. Where none can be lost, the load has no
-attempts for a second producer epoch.
+epoch at any moment. In the lane, a producer renews its epoch only after an acknowledged record was lost. Where none
+can be lost, the load has no attempts for a second producer epoch.
 
 Some answers need no search. With acks=0 each record is sent once, and acknowledged without an offset: none comes twice
 unless its request arrives twice, and none is at another offset than acknowledged. The same is proved for an idempotent
@@ -68,10 +68,10 @@ Successors = Callable[[states.LaneState, Lane], Iterator[states.LaneState]]
 """The next states of a bound."""
 
 
-def excluded(wanted: Set[Anomaly], lanes: Sequence[Lane], scope: states.Scope, budget: Budget) -> frozenset[Anomaly]:
+def impossible(wanted: Set[Anomaly], lanes: Sequence[Lane], scope: states.Scope, budget: Budget) -> frozenset[Anomaly]:
     """The `wanted` anomalies that are impossible in every one of these lanes, as far as a bound proves it.
 
-    The lanes differ in their faults alone, and have equally many. Nothing is excluded once the budget is empty.
+    The lanes differ in their faults alone, and have equally many. None is proved impossible once the budget is empty.
     """
     lane, rule = lanes[0], states.truncation_of(lanes[0])
     copies = int(any(REPEAT in each.faults for each in lanes))
@@ -170,13 +170,13 @@ def shows(anomaly: Anomaly, lanes: Sequence[Lane], loads: list[Load], successors
         reads = states.read_bit(MARKED, 0) if state.reads & reads_of_marked else 0
         return states.canonical(state._replace(reads=reads) if reads != state.reads else state, lane)
 
-    def loaded(lane: Lane, load: Load) -> states.LaneState:
+    def initial_state(lane: Lane, load: Load) -> states.LaneState:
         state = states.initial_state(lane)
         records = tuple([states.Record(states.RETRY, appends, states.NOWHERE) for appends in load])
         return state._replace(records=records, faults=tuple([kind for kind in state.faults if kind != REPEAT]))
 
     fewest_faults_first(
-        [states.canonical(loaded(each, load), each) for each, load in zip(lanes, loads, strict=True)],
+        [states.canonical(initial_state(each, load), each) for each, load in zip(lanes, loads, strict=True)],
         lambda state: [representative(after) for after in successors(state, lane)],
         visit,
         lambda state: len(lane.faults) - len(state.faults),

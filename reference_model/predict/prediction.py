@@ -36,7 +36,7 @@ from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.reference_model.groups.examine import GROUPS, group_scope
 from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, Form, ending, is_resolved
-from kafka_chaos.reference_model.lane.bounds import excluded
+from kafka_chaos.reference_model.lane.bounds import impossible
 from kafka_chaos.reference_model.lane.lockstep_phase import Lockstep, LockstepStep, usual_scope
 from kafka_chaos.reference_model.lane.state import LaneState, Scope, canonical, initial_state, split_abilities
 from kafka_chaos.reference_model.lane.steps import steps
@@ -263,7 +263,7 @@ def _search(lanes: Sequence[Lane], anomalies: Set[Anomaly], scope: Scope, budget
     The lanes differ in their faults alone. The findings may have stories to other anomalies, too.
     """
     budget.label = "outer bounds"
-    missing = set(anomalies - excluded(anomalies, lanes, scope, budget))
+    missing = set(anomalies - impossible(anomalies, lanes, scope, budget))
     if budget.reason or not missing:
         return Findings(complete=not budget.reason)
     lane = lanes[0]

@@ -1,7 +1,7 @@
 """A consumer for a user's application: a `confluent_kafka.Consumer` that records everything it receives.
 
 In the history, the name of a consumer denotes one uninterrupted assignment: an assignment, a seek, and a reset of the
-position (`auto.offset.reset`, KIP-320) each begin a new name. Where the position goes back for another reason, the name
+position (`auto.offset.reset`, KIP-320) each change the name. Where the position goes back for another reason, the name
 stays. In a lane with a group, or in a loop, assignments and commits are recorded, too.
 """
 
@@ -80,8 +80,8 @@ class ApplicationConsumer:
         self._recorder = recorder
         self._rows: ConsumedRows | None = rows
         self._resets_to = str(configs.get("auto.offset.reset", "latest"))
-        self._last: dict[int, Any] = {}  # By partition, the last message since the assignment began.
-        self._next: dict[int, int] = {}  # By partition, the offset to commit.
+        self._last_messages: dict[int, Any] = {}  # By partition, the last message since the assignment began.
+        self._next_offsets: dict[int, int] = {}  # By partition, the offset to commit.
         self._unanswered: list[tuple[int, dict[int, int]]] = []  # Asynchronous commits: number, offsets by partition.
         self._on_commit: Any = configs.get("on_commit")
         self._error_cb: Any = configs.get("error_cb")
@@ -112,7 +112,7 @@ class ApplicationConsumer:
                 numbers = self._in_topic(partitions)
                 self._assignment.note_revoked(numbers)
                 for number in numbers:
-                    self._next.pop(number, None)
+                    self._next_offsets.pop(number, None)
 
             return revoked
 
@@ -164,7 +164,7 @@ class ApplicationConsumer:
             raise
 
     def sending_offsets(self, offsets: Sequence[TopicPartition], **transaction: int) -> AbstractContextManager[object]:
-        """Record a commit, for which the block of this context manager sends the offsets to the `transaction`."""
+        """Record the commit that the context manager's block makes: it sends the offsets to the `transaction`."""
         return self._commits.committing(self._committed_offsets(None, offsets), **transaction)
 
     def close(self) -> None:
@@ -186,24 +186,24 @@ class ApplicationConsumer:
             self._rows.handle(kind, values)
 
     def _note_assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        self._last = {}
-        self._assignment.begin_name(self._in_topic(partitions))
+        self._last_messages = {}
+        self._assignment.change_name(self._in_topic(partitions))
 
     def _record(self, messages: Iterable[Any]) -> None:
         for message in messages:
             if message is None or message.error() is not None or message.topic() != self._recorder.topic:
                 continue
             partition, offset = message.partition(), message.offset()
-            last = self._last.get(partition)
+            last = self._last_messages.get(partition)
             if last is not None and offset <= last.offset() and self._was_reset(message, last):
                 self._note_set_back(partition)
-            self._last[partition] = message
-            self._next[partition] = offset + 1
+            self._last_messages[partition] = message
+            self._next_offsets[partition] = offset + 1
             if self._rows is not None:
                 identity = self._recorder.codec.decode_record(message.value(), message.headers())
                 self._rows.add_message(self._assignment.name, message, identity)
                 self._rows.note_positions([(partition, offset + 1)])
-        self._commits.positions.note_positions(self._next)
+        self._commits.positions.note_positions(self._next_offsets)
 
     def _was_reset(self, message: Any, last: Any) -> bool:
         """Whether a position that went back was reset, to the start of the log or, after a truncation, to its end.
@@ -218,16 +218,17 @@ class ApplicationConsumer:
         return epoch is None or before is None or epoch > before
 
     def _note_set_back(self, partition: int) -> None:
-        self._last = {}
-        self._next.pop(partition, None)
-        self._assignment.begin_name()
+        self._last_messages = {}
+        self._next_offsets.pop(partition, None)
+        self._assignment.change_name()
 
     def _note_committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         """Tell the answer to a commit that the application asked for, or else to an automatic commit of the client."""
         answers = [answer for answer in partitions if answer.topic == self._recorder.topic]
         answered = {answer.partition: answer.offset for answer in answers if answer.offset >= 0}
-        # librdkafka leaves out partitions whose position it has committed already, and reports _NO_OFFSET if these are
-        # all. So the answer belongs to the first commit with its offsets or, if it has none, to the first without.
+        # librdkafka leaves out partitions whose position it has committed already; _NO_OFFSET: it left out all. So an
+        # answer with offsets belongs to the first commit that has them all, _NO_OFFSET to the first commit, and any
+        # other answer to the first commit without offsets.
         may_lack_partitions = bool(answered) or (error is not None and error.code() == KafkaError._NO_OFFSET)
         for commit in self._unanswered:
             number, offsets = commit
@@ -256,4 +257,4 @@ class ApplicationConsumer:
             return {message.partition(): message.offset() + 1} if message.topic() == topic else {}
         if offsets is not None:
             return {entry.partition: entry.offset for entry in offsets if entry.topic == topic and entry.offset >= 0}
-        return dict(self._next)
+        return dict(self._next_offsets)

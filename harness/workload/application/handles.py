@@ -1,6 +1,6 @@
 """A user's application as producer or consumer of a lane: every record that it sends or reads is in the history.
 
-The application is a function that takes a handle, works until the handle says that it is over, and returns. Its
+The application is a function that takes a handle, works until the handle tells it to end, and returns. The function's
 clients come from the handle: `confluent_kafka` clients that record what passes through them. A record keeps the
 application's value and key; the header `kafka-chaos-id` carries its identity.
 """
@@ -16,7 +16,7 @@ from kafka_chaos.harness.experiment.known_configs import refused_keys
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.consumer import ApplicationConsumer, ApplicationConsumers
 from kafka_chaos.harness.workload.application.producer import ApplicationProducer, ApplicationProducers
-from kafka_chaos.harness.workload.groups.group_kinds import configs_decided_by, group_reading
+from kafka_chaos.harness.workload.groups.group_kinds import configs_decided_by, reading_group
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
@@ -58,34 +58,32 @@ class Handle(Generic[R]):
         """Pause for up to `seconds`, less if the load ends meanwhile; returns whether to continue."""
         return not self.over.wait(seconds)
 
-    def _contradiction(self, key: str, has: str, give: str) -> UsageFailure:
-        """The error for a config `key` that contradicts what the lane `has`; `give`: how to set the lane instead."""
+    def _contradiction(self, key: str, setting: str, remedy: str) -> UsageFailure:
+        """The error for a config `key` that contradicts the lane's `setting`; `remedy`: how to set the lane instead."""
         return UsageFailure(
-            f"{key}: the lane {self.lane} has {has}, and its prediction holds for that only: set the lane itself, as "
-            f"lane({self.lane!r}, {give})"
+            f"{key}: the lane {self.lane} has {setting}, and its prediction holds for that only: set it by "
+            f"lane({self.lane!r}, {remedy})"
         )
 
     def _consumer(
-        self, recorder: ApplicationConsumers, read: LaneSpec, configs: Mapping[str, object] | None
+        self, recorder: ApplicationConsumers, read_lane: LaneSpec, configs: Mapping[str, object] | None
     ) -> ApplicationConsumer:
-        """A consumer of the lane `read` with the application's `configs` and, if a group reads it, the group's configs.
+        """A consumer of `read_lane` with the application's `configs` and, if a group reads it, the group's configs.
 
         Raises `UsageFailure` where `configs` contradict the group.
         """
-        key, group, group_id = group_reading(self._lane, read)
+        key, group, group_id = reading_group(self._lane, read_lane)
         own_configs = dict(configs or {})
         decided = {} if group is None else configs_decided_by(group)
-        if group is None:
-            group_id = f"kafka-chaos-{self.topic}"
+        group_id = f"kafka-chaos-{self.topic}" if group is None else group_id
         for name, value in decided.items():
             if name in own_configs and _as_text(own_configs[name]) != _as_text(value):
                 raise self._contradiction(name, f"a {key} with {name}={_as_text(value)}", f"{key}={{...}}")
         _check_known("consumer", self._lane, {**own_configs, **decided})
         reset = EARLIEST if group is None else group.reset
-        usual: dict[str, object] = {"auto.offset.reset": reset, "reconnect.backoff.max.ms": 500, "log_level": 0}
-        usual |= {"group.id": group_id, **self._lane.consumer_configs, **self.client_configs}
-        servers = {"bootstrap.servers": self.bootstrap_servers}
-        return recorder.client({**usual, **own_configs, **decided, **servers})
+        defaults: dict[str, object] = {"auto.offset.reset": reset, "reconnect.backoff.max.ms": 500, "log_level": 0}
+        defaults |= {"group.id": group_id, **self._lane.consumer_configs, **self.client_configs}
+        return recorder.client({**defaults, **own_configs, **decided, "bootstrap.servers": self.bootstrap_servers})
 
 
 class ProducerHandle(Handle[ApplicationProducers]):
@@ -122,7 +120,7 @@ class ConsumerHandle(Handle[ApplicationConsumers]):
     def consumer(self, configs: Mapping[str, object] | None = None) -> ApplicationConsumer:
         """A `confluent_kafka.Consumer` that records what it receives from the lane's topic.
 
-        `configs` are librdkafka's keys. By default, the consumer's group has the name of the topic, and reads from the
+        `configs` are librdkafka's keys. By default, the consumer's group is named after the topic, and reads from the
         earliest offset. In a lane with a `group`, the consumer is a member of it; its time-outs, assignor and commits
         are the lane's. Raises `UsageFailure` if `configs` contradict the lane.
         """
@@ -179,7 +177,7 @@ class ApplicationThread(Worker):
         """Tell the function to return, and wait; raises its error, or `ClusterFailure` if it did not return in time."""
         if not super().end(timeout):
             raise ClusterFailure(
-                f"{self._name} did not return within {timeout or 0:g} s after its handle said that it is over: "
+                f"{self._name} did not return within {timeout or 0:g} s after its handle told it to end: "
                 "let it loop while handle.running()"
             )
         self.raise_error()

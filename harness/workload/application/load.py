@@ -10,7 +10,7 @@ from kafka_chaos.harness.workload.application import handles
 from kafka_chaos.harness.workload.application.consumer import ApplicationConsumers
 from kafka_chaos.harness.workload.application.producer import ApplicationProducers
 from kafka_chaos.harness.workload.clients.producers import NOT_CANCELLED, LaneProducers, WrittenRecords
-from kafka_chaos.harness.workload.groups.group_kinds import committed_by, group_reading
+from kafka_chaos.harness.workload.groups.group_kinds import offsets_committed_by, reading_group
 from kafka_chaos.harness.workload.settings import LoadSettings
 
 _INTERVAL_S = 0.05
@@ -36,8 +36,8 @@ class ApplicationMembers(ApplicationConsumers):
 
         Raises `UsageFailure` if the group's settings ask for crashes or the like, which only the harness's members do.
         """
-        self._read = lane if source is None else source
-        key, group, group_id = group_reading(lane, self._read)
+        self.read_lane = lane if source is None else source
+        key, group, group_id = reading_group(lane, self.read_lane)
         for name in ("crashes", "freezes", "joins", "leaves"):
             if group is not None and getattr(group, name):
                 raise UsageFailure(
@@ -45,8 +45,7 @@ class ApplicationMembers(ApplicationConsumers):
                     "members only: leave it out where the application brings its own"
                 )
         self._own_groups = () if group is None else (group_id,)
-        super().__init__(self._read, load, has_groups=has_groups)
-        self.reads = self._read.lane  # The lane's name.
+        super().__init__(self.read_lane, load, has_groups=has_groups)
         self.output = WrittenRecords()
         self._name = f"the {'consumer' if source is None else 'producer'} function of lane {lane.lane}"
         handle: handles.ConsumerHandle | handles.LoopHandle
@@ -75,11 +74,11 @@ class ApplicationMembers(ApplicationConsumers):
         self._worker.end()
         self.output.finish(timeout, NOT_CANCELLED)
 
-    def committed(self) -> dict[str, dict[int, int]]:
+    def committed_offsets(self) -> dict[str, dict[int, int]]:
         """The committed offsets of the consumers' groups, by group id and partition; raises `ClusterFailure`."""
-        # None without a group in the lane. The function may have made consumers of other groups, or no consumers.
+        # No groups if the lane has none. The function may have made consumers of other groups, or no consumers.
         groups = self._own_groups and (self.group_ids or self._own_groups)
-        return {group: committed_by(group, self._read, self._load) for group in groups}
+        return {group: offsets_committed_by(group, self.read_lane, self._load) for group in groups}
 
     def close(self) -> None:
         """End the function."""

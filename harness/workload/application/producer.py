@@ -28,12 +28,12 @@ from kafka_chaos.harness.workload.clients.defect_watch import log_reader, with_l
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import WrittenRecords
-from kafka_chaos.harness.workload.clients.recorded_producer import SILENT_LOGGER, abandon_client, retries
+from kafka_chaos.harness.workload.clients.recorded_producer import SILENT_LOGGER, abandon_client, may_retry
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.transactions.producer import TransactionRows
 
 Headers = Mapping[str, Any] | Iterable[tuple[str, Any]] | None
-Report = Callable[[KafkaError | None, Any], None]
+DeliveryCallback = Callable[[KafkaError | None, Any], None]
 
 
 class ApplicationProducers(WrittenRecords):
@@ -49,9 +49,9 @@ class ApplicationProducers(WrittenRecords):
         self.codec = IdentityCodec(lane.lane)
         self.configs = load.producer_configs(lane)
         self.has_offsets = lane.acks != "0"
-        self.retries = retries(self.configs)
+        self.may_retry = may_retry(self.configs)
         self.calls = load.calls
-        # The application produces by librdkafka, whose log is read here: a `client` of the lane is only what reads.
+        # The application produces by librdkafka, whose log is read here: the lane's `client` is that of its consumers.
         self._lane = replace(lane.as_lane(()), client=None)
         self._load = load
         self._clients: list[ApplicationProducer] = []
@@ -71,13 +71,13 @@ class ApplicationProducers(WrittenRecords):
         return client
 
     def finish(self, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until every record has an outcome, at most `timeout` seconds: others become info."""
+        """Wait at most `timeout` seconds until every record has an outcome; the other records become info."""
         deadline = time.monotonic() + timeout
-        call = self.calls.begins(self.lane, self.lane, "flush")
+        call = self.calls.note_begin(self.lane, self.lane, "flush")
         are_answered = [client.finish(deadline, cancelled) for client in self._clients]
         # A call without an end counts as one that hung: some record got no outcome in time.
         if all(are_answered) or cancelled.is_set():
-            self.calls.ends(call)
+            self.calls.note_end(call)
 
 
 class ApplicationProducer:
@@ -106,7 +106,7 @@ class ApplicationProducer:
         begin_ns = time.monotonic_ns()
         with self._timed("begin_transaction"):
             self._client.begin_transaction()
-        self._transactions.begins(begin_ns)
+        self._transactions.note_begin(begin_ns)
 
     def send_offsets_to_transaction(self, positions: Sequence[Any], group_metadata: Any, timeout: float = -1) -> None:
         send = partial(self._client.send_offsets_to_transaction, list(positions), group_metadata, timeout)
@@ -122,7 +122,7 @@ class ApplicationProducer:
                 send()
 
     def commit_transaction(self, timeout: float = -1) -> None:
-        self._transactions.asks_for_commit()
+        self._transactions.note_commit_request()
         self._end("commit_transaction", COMMITTED, timeout)
 
     def abort_transaction(self, timeout: float = -1) -> None:
@@ -134,7 +134,7 @@ class ApplicationProducer:
             with self._timed(call):
                 getattr(self._client, call)(timeout)
             if was_open:
-                self._transactions.ends(outcome)
+                self._transactions.note_end(outcome)
         except KafkaException as failure:
             # After an error that is not fatal, the application may repeat the call, or abort.
             is_over = was_open and failure.args[0].fatal()
@@ -143,7 +143,7 @@ class ApplicationProducer:
             raise
         finally:
             if is_over:
-                self._rows.in_transaction(None)
+                self._rows.set_transaction(None)
 
     def flush(self, timeout: float = -1) -> int:
         with self._timed("flush"):
@@ -155,16 +155,16 @@ class ApplicationProducer:
         value: str | bytes | None = None,
         key: str | bytes | None = None,
         partition: int = -1,
-        callback: Report | None = None,
-        on_delivery: Report | None = None,
+        callback: DeliveryCallback | None = None,
+        on_delivery: DeliveryCallback | None = None,
         timestamp: int = 0,
         headers: Headers = None,
         source: Any = None,
     ) -> None:
-        """Send a record; to another topic than the lane's, without recording it.
+        """Send a record. A record for another topic than the lane's is not recorded.
 
-        In a loop, `source` is the message that the record was made of; without it, the application
-        has to pass on the header `kafka-chaos-id` of its input. Raises `UsageFailure` if there is neither.
+        In a loop, `source` is the input message of the record; without `source`, the application has to
+        pass on the input's header `kafka-chaos-id`. Raises `UsageFailure` if there is neither.
         """
         report = on_delivery or callback
         pairs = list(headers.items() if isinstance(headers, Mapping) else headers or ())
@@ -187,7 +187,7 @@ class ApplicationProducer:
             identity = self._recorder.codec.encode(self._rows.producer_id, seq)
             options["headers"] = [*pairs, (IDENTITY_HEADER, identity)]
             try:
-                self._client.produce(topic, value, key, on_delivery=self._delivery(seq, report), **options)
+                self._client.produce(topic, value, key, on_delivery=self._delivery_callback(seq, report), **options)
             except KafkaException as error:
                 self._rows.note_outcome(seq, Outcome.FAIL, error.args[0].name())
                 raise
@@ -235,21 +235,21 @@ class ApplicationProducer:
                 raise
 
     def _input(self, inputs: ApplicationConsumers, source: Any, headers: list[tuple[str, Any]]) -> tuple[int, int]:
-        """The identity of the input that a record was made of."""
+        """The identity of a record's input."""
         if source is None and all(key != IDENTITY_HEADER for key, _ in headers):
             raise UsageFailure(
-                f"produce: the lane {self._recorder.lane} is the output of a loop: give source=, the message that the "
-                "record was made of, or pass on its headers"
+                f"produce: the lane {self._recorder.lane} is the output of a loop: give source=, the input message "
+                "of the record, or pass on the headers of that message"
             )
         value, input_headers = (None, headers) if source is None else (source.value(), source.headers())
         return inputs.codec.decode_record(value, input_headers)
 
-    def _delivery(self, seq: int, report: Report | None) -> Report:
+    def _delivery_callback(self, seq: int, report: DeliveryCallback | None) -> DeliveryCallback:
         """The delivery callback of a record, which calls the application's `report` after it has noted the outcome."""
         rows, recorder = self._rows, self._recorder
 
         def delivered(error: KafkaError | None, message: Any) -> None:
-            outcome, name = (Outcome.OK, None) if error is None else outcome_of(error, retries=recorder.retries)
+            outcome, name = (Outcome.OK, None) if error is None else outcome_of(error, may_retry=recorder.may_retry)
             partition = message.partition()
             if partition is not None and partition < 0:
                 partition = None

@@ -40,8 +40,8 @@ class Readers:
         with self._lock:
             return {partition: offset for partition, (_, offset) in self._positions.items()}
 
-    def behind(self, end_offsets: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-        """The partitions that were not read to their end: by partition, the next offset to read and the end offset."""
+    def unread_partitions(self, end_offsets: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+        """The partitions that were not read to their end, each with the next offset to read and the end offset."""
         position = {**dict.fromkeys(end_offsets, 0), **self.position}
         return {number: (position[number], end) for number, end in end_offsets.items() if position[number] < end}
 
@@ -80,14 +80,14 @@ class Readers:
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float) -> None:
         """Wait until all partitions are read to their end, at most `timeout` seconds, or until no more will be read.
 
-        Partitions that are not are reported, and the run goes on: the verdict says what can't be judged.
+        Unread records are reported, and the run goes on: the verdict says what can't be judged.
         """
         deadline = time.monotonic() + timeout
-        while (behind := self.behind(end_offsets)) and time.monotonic() <= deadline and self.may_read_more():
+        while (unread := self.unread_partitions(end_offsets)) and time.monotonic() <= deadline and self.may_read_more():
             time.sleep(_TICK_S)
-        if behind:
-            unread = [f"partition {number} was read up to offset {at} of {end}" for number, (at, end) in behind.items()]
-            self.report_unread(f"did not reach the end: {', '.join(unread)}")
+        if unread:
+            texts = [f"partition {number} was read up to offset {at} of {end}" for number, (at, end) in unread.items()]
+            self.report_unread(f"did not reach the end: {', '.join(texts)}")
 
     def may_read_more(self) -> bool:
         """Whether the consumers may still read more; raises what went wrong with them."""
@@ -104,10 +104,10 @@ class Readers:
 
 
 class ConsumedRows(EventHandler):
-    """The rows of one consumer of `lane`, made of the events of its process or by method calls in this process.
+    """Writes the rows of one consumer of `lane`, from the events of its process or from method calls in this process.
 
-    `readers` learns how far the consumer has read. Its commits have rows only if `group` is set, its assignments only
-    if the isolation level `isolation` is. `on_change` learns when a member of a group freezes and thaws.
+    `readers` learns how far the consumer has read. Commits get rows only if `group` is set. Assignments get rows only
+    if `isolation`, the isolation level, is set. `on_change` is called when a member of a group freezes and thaws.
     """
 
     role = "a member of a group"
@@ -167,13 +167,13 @@ class ConsumedRows(EventHandler):
             # The journal, from which these rows are recovered if the harness dies before it writes them.
             self._tables.reservations.write({"assigned": rows})
 
-    def given_back(self, consumer: str, partitions: Sequence[int], ns: int) -> None:
-        """Note that from `ns` on, the consumer has these partitions no longer."""
+    def remove_partitions(self, consumer: str, partitions: Sequence[int], ns: int) -> None:
+        """Note that from `ns` on, the consumer no longer has these partitions."""
         self.readers.forget_positions(self, partitions)
         for partition in partitions:
             self._add_assignment({**self._assigned_rows.pop((consumer, partition)), "end_ns": ns})
 
-    _handle_given_back = given_back
+    _handle_given_back = remove_partitions
 
     def held_partitions(self, consumer: str) -> list[int]:
         """The partitions of the assignment named `consumer`."""
@@ -238,13 +238,15 @@ class ConsumedRows(EventHandler):
         transaction: int | None,
         ns: int,
     ) -> None:
+        """Handle the event `commit`: the consumer is about to commit these offsets."""
         columns = {**self._group_columns, "consumer": consumer, "invoke_ns": ns}
         columns |= {"producer_id": producer_id, "transaction": transaction}
         call = "commit" if transaction is None else "send_offsets_to_transaction"
         rows = [{**columns, "partition": partition, "offset": offset} for partition, offset in offsets]
-        self._open_commits[number] = self._calls.begins(self._lane_of_calls, consumer, call), rows
+        self._open_commits[number] = self._calls.note_begin(self._lane_of_calls, consumer, call), rows
 
     def _handle_committed(self, number: int, errors: list[tuple[int, str, str]], ns: int) -> None:
+        """Handle the event `committed`: the answer to the commit of this number."""
         failed = {partition: (outcome, error) for partition, outcome, error in errors}
         self._end_commit(number, failed, ns, otherwise="ok")
 
@@ -253,7 +255,7 @@ class ConsumedRows(EventHandler):
     ) -> None:
         """Write a commit's rows. `failed`: outcome and error by partition; other partitions' outcome is `otherwise`."""
         call, rows = self._open_commits.pop(number)
-        self._calls.ends(call)
+        self._calls.note_end(call)
         for row in rows if self._group_columns["group"] is not None else ():
             outcome, error = failed.get(row["partition"], (otherwise, None))
             self._tables.add("commits", {**row, "complete_ns": ns, "outcome": outcome, "error": error})

@@ -1,18 +1,18 @@
 """Recognises in a producer's log that the precondition of a known defect of its client library has occurred.
 
-A line is recognised by its text. If a version of the library words it differently, it is not recognised: then the
-defect explains no finding. A producer in a process of its own passes its log on by events of the client protocol. With
+A line is recognised by its text. If a version of the library words the line differently, the defect explains no
+finding. A producer in a process of its own passes its log on by events of the client protocol. With
 `debug=eos`, librdkafka logs two preconditions, in a few lines per run:
 
 - librdkafka-4953: an idempotent producer renews its producer epoch because messages timed out or sequence numbers were
   skipped, as the line says. A renewal for another reason is what KIP-360 asks for, and no precondition.
 - KAFKA-15591: librdkafka reports messages as acknowledged because a later message to their partition was
-  (`IMPLICITACK`, `rd_kafka_dr_implicit_ack`). That is wrong if they begin with message 1 and the leader did not take
-  them: from a producer that is new to the partition, a leader takes any message first.
+  (`IMPLICITACK`, `rd_kafka_dr_implicit_ack`). That is wrong if the leader did not append these messages and they
+  begin with message 1: a leader accepts any first message from a producer that is new to the partition.
 
-Other acknowledgements without an offset are right: `IMPLICITACK` of messages after others, since a leader that knows
-the producer takes no message without those before it, and `DUPSEQ`, the answer to a retry of messages that the leader
-had already (`rd_kafka_handle_idempotent_Produce_error`).
+Other acknowledgements without an offset are right: `IMPLICITACK` of messages after message 1, since a leader that knows
+the producer appends no message without the messages before it, and `DUPSEQ`, the answer to a retry of messages that the
+leader had already (`rd_kafka_handle_idempotent_Produce_error`).
 
 For other clients, known_defects.toml has a regular expression (`log`) for the lines that show the precondition: kafkajs
 repeats a send() (kafkajs-1005, kafkajs-822); sarama sends messages of a partition again (sarama-2619), or sends those

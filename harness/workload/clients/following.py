@@ -5,7 +5,7 @@ again, under a new name.
 
 Guarantee: if several consumers read a lane, a record that one of them missed is not hidden by another that read it.
 Each consumer has to begin at the start of each partition, and if it lives when the load has ended, it has to read to
-the end. Otherwise the lane gets a problem.
+the end. Otherwise the event `ClientFailed` is emitted for the lane.
 
 A topic with transactions has one consumer in each isolation level. No client returns markers or, with `read_committed`,
 records of aborted transactions. They count as read, since the client reports when it is at the end of a partition.
@@ -24,7 +24,7 @@ from kafka_chaos.harness.experiment.lives import CONSUMER
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
-from kafka_chaos.harness.workload.clients.partitions import PartitionWatch, first_kept
+from kafka_chaos.harness.workload.clients.partitions import PartitionWatch, start_positions
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
@@ -91,9 +91,9 @@ class Follower(Readers, ABC):
         self._unread |= starts.keys()
 
     def end_assignment(self) -> None:
-        """End the present assignment: at the present time, or at its last read's if that is later."""
+        """End the present assignment, now or at the time of its last read if that is later."""
         if held := self._rows.held_partitions(self.name):
-            self._rows.given_back(self.name, held, max(self._rows.last_ns, time.monotonic_ns()))
+            self._rows.remove_partitions(self.name, held, max(self._rows.last_ns, time.monotonic_ns()))
             if self._comes_and_goes:
                 self._load.emit(ReaderEnded(lane=self.lane, consumer=self.name))
 
@@ -126,7 +126,7 @@ _POSITION_LOST = (KafkaError._LOG_TRUNCATION, KafkaError._AUTO_OFFSET_RESET, Kaf
 
 
 class PolledConsumer(Follower):
-    """A librdkafka consumer in this process that follows a lane as far as its owner polls it.
+    """A librdkafka consumer in this process that follows a lane whenever its owner polls it.
 
     While the topic has fewer partitions than the lane will have, a thread asks for new ones: they join the assignment,
     and are read from their start.
@@ -154,15 +154,15 @@ class PolledConsumer(Follower):
             },
         )
         self._assign()
-        known, most = lane.initial_partitions, lane.partitions
-        self._partition_watch = PartitionWatch(self._consumer, self._topic, known=known, most=most)
+        first, final = lane.initial_partitions, lane.partitions
+        self._partition_watch = PartitionWatch(self._consumer, self._topic, count=first, final_count=final)
 
-    def poll(self, timeout: float, within: tuple[int, int] | None = None) -> None:
-        """Read for `timeout` seconds. `within`: the producer and its transaction in which that happens, if any."""
+    def poll(self, timeout: float, transaction: tuple[int, int] | None = None) -> None:
+        """Read for `timeout` seconds. `transaction`: (producer_id, number) of the transaction of this poll, if any."""
         with self._load.calls.awaiting(self.lane, self.name, "poll"):
             messages = self._consumer.consume(_MAX_RECORDS, timeout=timeout)
-        self._handle_messages(messages, within)
-        if new := range(len(self._starts), self._partition_watch.known):
+        self._handle_messages(messages, transaction)
+        if new := range(len(self._starts), self._partition_watch.count):
             added = [TopicPartition(self._topic, partition, OFFSET_BEGINNING) for partition in new]
             self._consumer.incremental_assign(added)
             self.add_partitions(new)
@@ -186,13 +186,13 @@ class PolledConsumer(Follower):
 
     def _assign(self) -> None:
         self.begin_assignment()
-        self._consumer.assign(first_kept(self._consumer, self._topic, self._starts))
+        self._consumer.assign(start_positions(self._consumer, self._topic, self._starts))
 
-    def _handle_messages(self, messages: list[Any], within: tuple[int, int] | None) -> None:
+    def _handle_messages(self, messages: list[Any], transaction: tuple[int, int] | None) -> None:
         records = [message for message in messages if message.error() is None]
         if records:
             columns: dict[str, Any] = self._codec.columns_of(records)
-            self._rows.add_batch(self.name, **columns, within=within)
+            self._rows.add_batch(self.name, **columns, transaction=transaction)
             self._note_read(columns["partition"], columns["offset"])
         for message in messages:
             error = message.error()

@@ -8,7 +8,7 @@ _GOLDEN_RATIO = 0.6180339887498949
 
 
 def key_of(seq: int, *, keys: int, tombstones: float, partitions: int) -> tuple[str, bool]:
-    """The key of record `seq`, out of `keys` at a time in each partition, and whether the record is a tombstone."""
+    """The key of record `seq`, and whether the record is a tombstone. Each partition has `keys` keys at a time."""
     number = seq // partitions
     key = number // (keys * VALUES_PER_KEY) * keys + number % keys
     return str(key), seq * _GOLDEN_RATIO % 1 < tombstones

@@ -19,7 +19,7 @@ C = TypeVar("C", LaneProducer, Follower)
 
 
 class ClientSlot(Generic[C]):
-    """A slot for one client at a time. `client`: the one that lives there now; `since`: when its life began.
+    """A slot for one client at a time. `client` lives there now; `life_began`: when its life began.
 
     After a fault has killed a client that is a process, no other client follows until that fault is over.
     """
@@ -27,7 +27,7 @@ class ClientSlot(Generic[C]):
     def __init__(self, number: int, life: LifeSpec) -> None:
         self.number = number
         self.client: C | None = None
-        self.since = 0.0
+        self.life_began = 0.0
         self._life = life
         self._next_start = life.at  # In seconds of the load.
         self._end = _NEVER  # In seconds of the monotonic clock.
@@ -40,7 +40,7 @@ class ClientSlot(Generic[C]):
 
     def begin_life(self, client: C, now: float) -> None:
         """Let a client begin its life in this slot."""
-        self.client, self.since, self._process = client, now, client.process
+        self.client, self.life_began, self._process = client, now, client.process
         self._next_start, self._end = _NEVER, now + (self._life.lasts or _NEVER)
 
     @property
@@ -52,7 +52,7 @@ class ClientSlot(Generic[C]):
     ) -> None:
         """End the client if its life is over, and start the next one if it is due, once the clock of the load runs.
 
-        `start` makes a client for the slot of a number. `leave` and `kill` end a client.
+        `start` makes a client for the slot of this number. `leave` and `kill` end a client.
         """
         if load.clock.began is None:
             return
@@ -72,7 +72,7 @@ class ClientSlot(Generic[C]):
             self.begin_life(start(self.number), now)
 
 
-def living(slots: Sequence[ClientSlot[C]]) -> list[C]:
+def living_clients(slots: Sequence[ClientSlot[C]]) -> list[C]:
     """The clients that live in these slots now."""
     return [client for slot in slots if (client := slot.client) is not None]
 
@@ -109,20 +109,20 @@ class FurtherConsumers(Readers):
         """Start and end no consumer any more."""
         self._worker.ending.set()
 
-    def living(self) -> list[Follower]:
+    def living_consumers(self) -> list[Follower]:
         """The consumers that live on after `stop`."""
         self._worker.join()
         self.raise_error()
-        return living(self.slots)
+        return living_clients(self.slots)
 
     def processes(self) -> list[SupervisedProcess]:
         """The consumers that live and are processes."""
-        return processes_of(living(self.slots))
+        return processes_of(living_clients(self.slots))
 
     def close(self) -> None:
         """End the thread, and all consumers that live, at once."""
         self._worker.end()
-        for consumer in living(self.slots):
+        for consumer in living_clients(self.slots):
             consumer.close()
 
     def _run(self) -> None:

@@ -48,7 +48,7 @@ REFUSED_BEFORE_APPEND = frozenset({
 """Errors with which a broker refuses a produce request before it appends anything."""
 
 
-def outcome_of(error: KafkaError, *, retries: bool) -> tuple[Outcome, str]:
-    """The outcome for the error of a delivery report, and the error's name. `retries`: whether the producer retries."""
-    was_never_appended = error.code() in REFUSED_BEFORE_APPEND and not retries
+def outcome_of(error: KafkaError, *, may_retry: bool) -> tuple[Outcome, str]:
+    """The outcome for the error of a delivery report, and its name. `may_retry`: whether the producer ever retries."""
+    was_never_appended = error.code() in REFUSED_BEFORE_APPEND and not may_retry
     return Outcome.FAIL if was_never_appended else Outcome.INFO, error.name()

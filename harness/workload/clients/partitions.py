@@ -14,7 +14,7 @@ _ASK_INTERVAL_S = 0.5
 _ASK_TIMEOUT_S = 1.0
 
 
-def first_kept(consumer: Consumer, topic: str, starts: Mapping[int, int]) -> list[TopicPartition]:
+def start_positions(consumer: Consumer, topic: str, starts: Mapping[int, int]) -> list[TopicPartition]:
     """Where to begin reading: at these offsets, by partition, or at later ones if retention has removed what was there.
 
     Offset 0 stands for a log's beginning. For any other, the partition's leader is asked, if it answers.
@@ -55,24 +55,24 @@ class RoundRobin:
 
 
 class PartitionWatch:
-    """Asks the cluster every half second, in a thread, until a topic has grown from `known` to `most` partitions.
+    """Asks the cluster every half second, in a thread, until a topic has grown from `count` to `final_count`.
 
-    `known`: the number of partitions by the last answer. Without the watch, a client of librdkafka asks only every five
+    `count`: the number of partitions by the last answer. Without the watch, a client of librdkafka asks only every five
     minutes (`topic.metadata.refresh.interval.ms`); with it, the client learns of new partitions as well.
     """
 
-    def __init__(self, client: Any, topic: str, *, known: int, most: int) -> None:
-        self.known = known
-        self._worker = Worker(lambda: self._run(client, topic, most), name=f"partitions-of-{topic}")
-        if known < most:
+    def __init__(self, client: Any, topic: str, *, count: int, final_count: int) -> None:
+        self.count = count
+        self._worker = Worker(lambda: self._run(client, topic, final_count), name=f"partitions-of-{topic}")
+        if count < final_count:
             self._worker.start()
 
     def end(self) -> None:
         """Stop asking, and wait for the thread; the client may be closed afterwards."""
         self._worker.end()
 
-    def _run(self, client: Any, topic: str, most: int) -> None:
-        while self.known < most and not self._worker.ending.wait(_ASK_INTERVAL_S):
+    def _run(self, client: Any, topic: str, final_count: int) -> None:
+        while self.count < final_count and not self._worker.ending.wait(_ASK_INTERVAL_S):
             with suppress(KafkaException):
                 metadata = client.list_topics(topic, timeout=_ASK_TIMEOUT_S).topics[topic]
-                self.known = max(self.known, len(metadata.partitions))
+                self.count = max(self.count, len(metadata.partitions))

@@ -35,8 +35,8 @@ class ProducedRows:
     """The records of one producer, numbered from 0 by their `seq`, and their outcomes. Threads may share it.
 
     `partitions` says to which partition each record goes; without it, the sender gives the partition where it knows it.
-    `keys` gives the key of a record by its `seq`, and whether it is a tombstone: asked when the record is sent, and for
-    the last time when its row is made.
+    `keys` returns a record's key by its `seq`, and whether the record is a tombstone. It is called when the record is
+    sent, and for the last time when its row is made.
     `sent`: the number of records handed out; `pending`: by seq, when each record without an outcome was handed out;
     `acknowledged`: the number with the outcome `ok`. `longest_gap_ns`: the longest time between two acknowledgements.
     """
@@ -77,7 +77,7 @@ class ProducedRows:
             )
         tables.produced.sources.append(self._take_rows)
 
-    def in_transaction(self, number: int | None) -> None:
+    def set_transaction(self, number: int | None) -> None:
         """Note that records sent from now on are in the transaction of this number; None: in no transaction."""
         with self.lock:
             self._transactions.append((self.sent, _ABSENT if number is None else number))
@@ -92,7 +92,7 @@ class ProducedRows:
         with self.lock:
             first = self.sent
             if self._reserved is not None:
-                self._reserved.up_to(first + count)
+                self._reserved.reserve_up_to(first + count)
             seqs = range(first, first + count)
             self._partitions.update(zip(seqs, partition, strict=False))
             self._sources.update(zip(seqs, sources, strict=False))
@@ -174,7 +174,7 @@ class ProducedRows:
                 raise ProtocolBreach("two outcomes of one record")
             for number in distinct - self.pending.keys():
                 if not 0 <= number < self.sent:
-                    raise ProtocolBreach(f"an outcome of record {number}, which it was not given")
+                    raise ProtocolBreach(f"an outcome of record {number}, which it was not told to send")
                 raise ProtocolBreach("a second outcome of a record")
             if result is Outcome.OK and ns is None:
                 self._acknowledge_all(seqs, offsets)
@@ -185,7 +185,7 @@ class ProducedRows:
     def _acknowledge_all(self, seqs: list[int], offsets: list[int | None]) -> None:
         """Note many acknowledgements at one time, in one array: fast clients tell many in one event.
 
-        Only the first goes through `acknowledge`, which measures the gap that it ends.
+        Only the first goes through `acknowledge`, which measures the gap before it.
         """
         rows = np.empty((len(seqs[1:]), 4), np.int64)
         rows[:, 0] = seqs[1:]

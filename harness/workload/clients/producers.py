@@ -8,7 +8,7 @@ from operator import methodcaller
 
 from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
-from kafka_chaos.harness.workload.clients.lives import ClientSlot, living, processes_of
+from kafka_chaos.harness.workload.clients.lives import ClientSlot, living_clients, processes_of
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -97,30 +97,31 @@ class PacedProducers(LaneProducers):
                 if (producer := slot.client) is not None and not producer.failed_for_good:
                     with self._calls.awaiting(producer.lane, f"{producer.lane}-{slot.number}", "send"):
                         # The records that are due by now, at the rate, without those that were sent.
-                        producer.send(max(0, int((now - slot.since) * self._rate) - producer.sent))
+                        producer.send(max(0, int((now - slot.life_began) * self._rate) - producer.sent))
             self._poll(_TICK_S)
             for number, producer in enumerate(self.producers):
                 if (why := producer.failed_for_good) and number not in failed:
                     failed.add(number)
                     # A call that ends with an error has an event, however short it was.
-                    self._calls.ends(self._calls.begins(producer.lane, f"{producer.lane}-{number}", "send"), why)
+                    call = self._calls.note_begin(producer.lane, f"{producer.lane}-{number}", "send")
+                    self._calls.note_end(call, why)
                     self._load.on_notice(f"{producer.lane}: its producer has failed for good and sends no more: {why}")
 
     def finish(self, timeout: float, cancelled: threading.Event) -> None:
         """End all producers in `timeout` seconds, or at once if `cancelled`; records without outcome become info."""
         deadline = time.monotonic() + timeout
-        self._ending += living(self.slots)
+        self._ending += living_clients(self.slots)
         for slot in self.slots:
             slot.client = None
         if not self._ending:
             return
         lane = self._ending[0].lane
-        call = self._calls.begins(lane, lane, "flush")
+        call = self._calls.note_begin(lane, lane, "flush")
         while self._has_unanswered() and time.monotonic() < deadline and not cancelled.is_set():
             self._poll(_TICK_S)
         # If records are unanswered after the time-out, the call stays without an end: the client hung.
         if cancelled.is_set() or not self._has_unanswered():
-            self._calls.ends(call)
+            self._calls.note_end(call)
         for producer in self._ending:
             producer.finish(max(0.0, deadline - time.monotonic()), cancelled)
         self._ending = []
@@ -130,11 +131,11 @@ class PacedProducers(LaneProducers):
 
     def processes(self) -> list[SupervisedProcess]:
         """The producers that live and are processes of their own, for faults to hit."""
-        return processes_of(living(self.slots))
+        return processes_of(living_clients(self.slots))
 
     def _may_send_more(self) -> bool:
         return any(slot.client is None and not slot.is_over for slot in self.slots) or any(
-            not producer.failed_for_good for producer in living(self.slots)
+            not producer.failed_for_good for producer in living_clients(self.slots)
         )
 
     @property
@@ -150,7 +151,7 @@ class PacedProducers(LaneProducers):
 
     def _poll(self, seconds: float) -> None:
         """Serve all producers for `seconds`; close those whose lives are over and whose records all have outcomes."""
-        producers = [*living(self.slots), *self._ending]
+        producers = [*living_clients(self.slots), *self._ending]
         for producer in producers:
             producer.poll(seconds / len(producers))
         if not producers:

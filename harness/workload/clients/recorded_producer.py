@@ -1,4 +1,4 @@
-"""The producer of a lane: what producers of all client libraries share, and confluent-kafka's in this process."""
+"""The producers of lanes: the base class for all client libraries, and confluent-kafka's producer in this process."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _BATCH = 256
 _PURGE_TIMEOUT_S = 1.0
 _unpack_seq = struct.Struct(">q").unpack_from
 _SEQ_START = 12  # The seq's first byte in a value, whose layout `identity.py` describes.
-# A broken cluster's errors are reported, and need no log. Without a logger, librdkafka prints some whatever its
-# `log_level` is, such as that a transactional producer was fenced.
+# A broken cluster's errors are reported, and need no log. Without a logger, librdkafka prints some errors whatever
+# its `log_level` is, such as that a transactional producer was fenced.
 SILENT_LOGGER = logging.Logger("kafka_chaos.client")
 SILENT_LOGGER.addHandler(logging.NullHandler())
 
@@ -44,8 +44,8 @@ warnings.filterwarnings("ignore", message="Producer abort_transaction failed dur
 class LaneProducer(ABC):
     """A producer that sends numbered records to its partitions in turn; `rows` notes them for the history.
 
-    A subclass drives librdkafka in this process, another any client in a process of its own. `client` has the methods
-    for transactions. `send`, `poll`, `finish` and `abandon` belong to one thread.
+    One subclass drives librdkafka in this process, another drives any client in a process of its own. `client` has the
+    methods for transactions. `send`, `poll`, `finish` and `abandon` belong to one thread.
     """
 
     client: Any
@@ -81,7 +81,7 @@ class LaneProducer(ABC):
         """Serve delivery reports for up to `timeout` seconds."""
 
     def finish(self, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until every record has an outcome, at most `timeout` seconds: others become info.
+        """Wait at most `timeout` seconds until every record has an outcome; the other records become info.
 
         `cancelled` ends the wait and the client at once. Writes the last rows: the producer can't be used afterwards.
         """
@@ -128,14 +128,14 @@ class RecordedProducer(LaneProducer):
         self._partitions = rows.partitions
         self._codec = IdentityCodec(rows.lane, record_size)
         self._header_codec = IdentityCodec(rows.lane)
-        self._retries = retries(configs)
+        self._may_retry = may_retry(configs)
         # With acks=0 no broker answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
         # later records of a batch: within a batch, it counts up from its "invalid" offset, -1001.
         self._has_offsets = _acks(configs) != "0"
         self.client = new_client(Producer, {"logger": SILENT_LOGGER, **configs})
         self._is_transactional = "transactional.id" in configs
         self._delivered = self._delivery_callback()
-        self._partition_watch = PartitionWatch(self.client, topic, known=self._partitions.count, most=grows_to)
+        self._partition_watch = PartitionWatch(self.client, topic, count=self._partitions.count, final_count=grows_to)
 
     @property
     def unanswered(self) -> int:
@@ -149,8 +149,8 @@ class RecordedProducer(LaneProducer):
         while done < count:
             batch = min(_BATCH, count - done)
             first = rows.hand_out(batch)
-            if (known := self._partition_watch.known) > self._partitions.count:
-                self._partitions.grow(known, first)
+            if (total := self._partition_watch.count) > self._partitions.count:
+                self._partitions.grow(total, first)
             partitions, first_partition = self._partitions.count, self._partitions.first
             for seq, value in enumerate(self._codec.encode_many(self.producer_id, first, batch), first):
                 partition = first_partition + seq % partitions
@@ -214,7 +214,7 @@ class RecordedProducer(LaneProducer):
                 # (DUPLICATE_SEQUENCE_NUMBER).
                 acknowledge(seq, message.offset() if has_offsets else None)
             else:
-                note_outcome(seq, *outcome_of(error, retries=self._retries))
+                note_outcome(seq, *outcome_of(error, may_retry=self._may_retry))
 
         return delivered
 
@@ -234,7 +234,7 @@ def abandon_client(client: Producer, *, open_transaction: bool) -> None:
         client.close()
 
 
-def retries(configs: Mapping[str, object]) -> bool:
+def may_retry(configs: Mapping[str, object]) -> bool:
     """Whether a producer with these configs ever sends a record again."""
     for key in ("retries", "message.send.max.retries"):
         if key in configs:

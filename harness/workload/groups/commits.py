@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost
 
 Tell = Callable[..., None]
-"""Tells the harness an event of the client protocol: its kind, and its fields by name."""
+"""Sends the harness an event of the client protocol: its kind, and its fields by name."""
 
 _MAGIC = b"CGMDv2:"  # Begins the group metadata that librdkafka writes; the generation follows.
 _GENERATION = struct.Struct("=i")
@@ -54,13 +54,13 @@ class Assignment:
     def note_revoked(self, partitions: Iterable[int]) -> None:
         """Note that a rebalance takes these partitions away."""
         revoked = self._held & set(partitions)
-        self._end_name_for(sorted(revoked), time.monotonic_ns())
+        self._tell_given_back(sorted(revoked), time.monotonic_ns())
         self._held -= revoked
 
-    def begin_name(self, assigned: Iterable[int] = ()) -> None:
-        """Begin a new name for all partitions: a rebalance has `assigned` some, or a position was set back."""
+    def change_name(self, assigned: Iterable[int] = ()) -> None:
+        """Change the name for all partitions: a rebalance has `assigned` some, or a position was set back."""
         self.begun_ns = time.monotonic_ns()
-        self._end_name_for(sorted(self._held), self.begun_ns)
+        self._tell_given_back(sorted(self._held), self.begun_ns)
         self._held.update(assigned)
         self._number += 1
         self.name = f"{self._member}-{self._number}"
@@ -74,7 +74,7 @@ class Assignment:
                 ns=self.begun_ns,
             )
 
-    def _end_name_for(self, partitions: list[int], ns: int) -> None:
+    def _tell_given_back(self, partitions: list[int], ns: int) -> None:
         if partitions:
             self._tell("given_back", consumer=self.name, partitions=partitions, ns=ns)
 
@@ -89,7 +89,7 @@ REFUSALS = frozenset(
 )
 """The errors with which a coordinator refuses a member that it no longer knows in this generation."""
 
-_MERGED_NS = 100_000_000
+_MERGE_WINDOW_NS = 100_000_000
 
 
 class Positions:
@@ -103,7 +103,7 @@ class Positions:
         self._assignment = assignment
         self._noted_ns = 0
         # By partition, ascending: an offset, the earliest time at which a poll led to it, the name of the assignment.
-        # Offsets that were reached within `_MERGED_NS` share an entry, which bounds the memory.
+        # Offsets that were reached within `_MERGE_WINDOW_NS` share an entry, which bounds the memory.
         self._reached: dict[int, list[tuple[int, int, str]]] = {}
 
     def note_positions(self, offsets: Mapping[int, int]) -> None:
@@ -112,7 +112,7 @@ class Positions:
         for partition, offset in offsets.items():
             reached = self._reached.setdefault(partition, [])
             if not reached or offset > reached[-1][0]:
-                if reached and reached[-1][2] == name and since - reached[-1][1] < _MERGED_NS:
+                if reached and reached[-1][2] == name and since - reached[-1][1] < _MERGE_WINDOW_NS:
                     reached[-1] = offset, *reached[-1][1:]
                 else:
                     reached.append((offset, since, name))
@@ -121,7 +121,7 @@ class Positions:
                 reached[:] = [(offset, *reached[0][1:])]
         self._noted_ns = time.monotonic_ns()
 
-    def since(self, partition: int, offset: int) -> tuple[int, str]:
+    def earliest_commit(self, partition: int, offset: int) -> tuple[int, str]:
         """The earliest time at which an offset may have been committed, in ns, and the assignment's name then."""
         reached = self._reached.get(partition, [])
         index = bisect_left(reached, (offset,))
@@ -196,7 +196,7 @@ class Commits:
     ) -> Iterator[dict[int, KafkaError]]:
         """Tell of a commit, which the block makes: it commits these offsets, or sends them to a transaction.
 
-        An error that the block raises is the outcome. The dictionary that it gets is for errors of single partitions.
+        An error that the block raises is the outcome. The block gets a dictionary for errors of single partitions.
         """
         number, errors_before = self.announce(offsets, producer_id=producer_id, transaction=transaction), self.errors
         failed: dict[int, KafkaError] = {}
@@ -220,7 +220,7 @@ class Commits:
         """Tell of an automatic commit of the client (callback `on_commit`): each partition is a commit of its own."""
         for answer in partitions:
             if answer.offset >= 0:
-                ns, consumer = self.positions.since(answer.partition, answer.offset)
+                ns, consumer = self.positions.earliest_commit(answer.partition, answer.offset)
                 # The rows of automatic commits are told apart by their times.
                 while ns in self._automatic_ns:
                     ns += 1

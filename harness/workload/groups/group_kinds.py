@@ -21,7 +21,7 @@ from kafka_chaos.harness.workload.client_process import EventHandler, Supervised
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.groups.load import GroupLoad
-from kafka_chaos.harness.workload.groups.rows import LoopRows, SharerRows
+from kafka_chaos.harness.workload.groups.rows import LoopRows, ShareMemberRows
 from kafka_chaos.harness.workload.groups.settings import MEMBER, MemberSettings, OutputSettings
 from kafka_chaos.harness.workload.settings import LoadSettings
 
@@ -34,7 +34,7 @@ _FAST_METADATA = {"topic.metadata.refresh.interval.ms": "1000"}
 
 
 class ConsumerGroup(GroupLoad):
-    """The consumer group of a lane or, if it reads another lane (`read`), the group whose members are the lane's loop.
+    """The consumer group of a lane, or the group whose members are the lane's loop and read another lane (`read_lane`).
 
     A loop consumes from one lane, transforms, and produces to another.
     """
@@ -44,16 +44,16 @@ class ConsumerGroup(GroupLoad):
     def __init__(
         self,
         lane: LaneSpec,
-        read: LaneSpec,
+        read_lane: LaneSpec,
         load: LoadSettings,
         *,
         start: Callable[[MemberSettings, EventHandler], SupervisedProcess] | None = None,
     ) -> None:
         """`start`: starts a member, by default as a process of the lane's client."""
-        self.loop = lane.loop if read.lane != lane.lane else None
-        _, group, group_id = group_reading(lane, read)
+        self.loop = lane.loop if read_lane.lane != lane.lane else None
+        _, group, group_id = reading_group(lane, read_lane)
         assert group is not None
-        super().__init__(lane, read, load, group, group_id)
+        super().__init__(lane, read_lane, load, group, group_id)
         self._start_process = start or self._start
 
     def member_settings(self, slot: int, number: int) -> MemberSettings:
@@ -61,8 +61,8 @@ class ConsumerGroup(GroupLoad):
         return MemberSettings(
             group=self.group_id,
             name=f"{self.group_id}-{number}",
-            lane=self.read.lane,
-            topic=self.read.topic_name,
+            lane=self.read_lane.lane,
+            topic=self.read_lane.topic_name,
             configs=self._consumer_configs(slot),
             commits=self.group.commits,
             freeze_seconds=self.group.max_poll_interval_ms / 1000 + _FREEZE_MARGIN_S,
@@ -74,7 +74,7 @@ class ConsumerGroup(GroupLoad):
         group = self.group
         return {
             **member_configs(group),
-            **(_FAST_METADATA if self.read.grows else {}),
+            **(_FAST_METADATA if self.read_lane.grows else {}),
             **self.lane.consumer_configs,
             # What the group decides overrides what the lane gives.
             **configs_decided_by(group),
@@ -110,7 +110,7 @@ class ConsumerGroup(GroupLoad):
     def start_member(self, slot: int, number: int) -> SupervisedProcess:
         """Start the member process of this number in this slot; if it is a loop's, add the records of its output."""
         settings = self.member_settings(slot, number)
-        options: Any = {"group": self.group_id, "lane": self.read.lane, "isolation": READ_COMMITTED}
+        options: Any = {"group": self.group_id, "lane": self.read_lane.lane, "isolation": READ_COMMITTED}
         options |= {"readers": self, "on_change": partial(self._on_change, settings["name"])}
         if (output := settings.get("output")) is None:
             return self._start_process(settings, ConsumedRows(self.load, **options))
@@ -119,9 +119,9 @@ class ConsumerGroup(GroupLoad):
         options["transactional_id"] = output["configs"].get("transactional.id", "")
         return self._start_process(settings, LoopRows(self.load, output=written, **options))
 
-    def committed(self) -> dict[str, dict[int, int]]:
+    def committed_offsets(self) -> dict[str, dict[int, int]]:
         """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
-        return {self.group_id: committed_by(self.group_id, self.read, self.load)}
+        return {self.group_id: offsets_committed_by(self.group_id, self.read_lane, self.load)}
 
     def _start(self, settings: MemberSettings, rows: EventHandler) -> SupervisedProcess:
         """Start a member as a process of the lane's client. For librdkafka, the program is `_MEMBER_MODULE`."""
@@ -134,12 +134,12 @@ class ConsumerGroup(GroupLoad):
         return starter(rows)
 
 
-def group_reading(lane: LaneSpec, read: LaneSpec) -> tuple[str, Group | None, str]:
-    """The group by which `lane` reads `read`: the lane's key for it, the group's settings, and its id.
+def reading_group(lane: LaneSpec, read_lane: LaneSpec) -> tuple[str, Group | None, str]:
+    """The group by which `lane` reads `read_lane`: the lane's key for it, the group's settings, and its id.
 
-    The key is `group` if `read` is the lane itself, and `loop` if it is the source of the lane's loop.
+    The key is `group` if `read_lane` is the lane itself, and `loop` if it is the source of the lane's loop.
     """
-    if lane.loop is None or read.lane == lane.lane:
+    if lane.loop is None or read_lane.lane == lane.lane:
         return "group", lane.group, group_of(lane.lane)
     return "loop", lane.loop.group, loop_group_of(lane.lane)
 
@@ -171,19 +171,19 @@ def member_configs(group: Group) -> dict[str, Any]:
     }
 
 
-def committed_by(group_id: str, read: LaneSpec, load: LoadSettings) -> dict[int, int]:
+def offsets_committed_by(group_id: str, read_lane: LaneSpec, load: LoadSettings) -> dict[int, int]:
     """The offsets that a group has committed, by partition of the lane; partitions without a commit are left out.
 
     Raises `ClusterFailure` if no broker answers.
     """
     configs: Mapping[str, str] = {**load.client_configs, "bootstrap.servers": load.bootstrap_servers}
     client = new_client(Consumer, {**configs, "group.id": group_id, "log_level": 0})
-    partitions = [TopicPartition(read.topic_name, number) for number in range(read.partitions)]
+    partitions = [TopicPartition(read_lane.topic_name, number) for number in range(read_lane.partitions)]
     try:
         committed = client.committed(partitions, timeout=_ANSWER_TIMEOUT_S)
     except KafkaException as failure:
         reason = failure.args[0].str()
-        raise ClusterFailure(f"nobody tells what the group {group_id} has committed: {reason}") from failure
+        raise ClusterFailure(f"no broker reports what the group {group_id} has committed: {reason}") from failure
     finally:
         client.close()
     return {entry.partition: entry.offset for entry in committed if entry.error is None and entry.offset >= 0}
@@ -216,7 +216,7 @@ class ShareGroup(GroupLoad):
             "seed": f"{self.load.seed}/{name}",
             "group_configs": self.group_configs(),
         }
-        rows = SharerRows(
+        rows = ShareMemberRows(
             group=self.group_id,
             lane=self.lane.lane,
             member=name,
@@ -224,12 +224,11 @@ class ShareGroup(GroupLoad):
             readers=self,
             on_change=partial(self._on_change, name),
         )
-        configs = dict(self.lane.consumer_configs)
-        starter = self.load.process_starter(self.lane, SHARER, name, settings, configs, may_end=True)
-        return starter(rows)
+        lane = self.lane
+        return self.load.process_starter(lane, SHARER, name, settings, lane.consumer_configs, may_end=True)(rows)
 
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float) -> None:
-        """Wait as every group does, for positions that are told from now on: an older one may be from amid the load."""
+        """Wait as every group does, but for positions reported from now on: an older one may be from amid the load."""
         self.forget_positions(self)
         super().drain(end_offsets, timeout=timeout)
 

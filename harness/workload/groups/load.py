@@ -39,7 +39,7 @@ class PlannedOrder(NamedTuple):
 def plan_orders(group: Group | Share, duration: float) -> list[PlannedOrder]:
     """The orders to a group in a load of `duration` seconds, by time: spread evenly, and to each member in turn.
 
-    Joins come in the first half of the load and leaves in the second: members that joined leave before the others.
+    Members join in the first half of the load and leave in the second; members that joined leave before the others.
     """
 
     def times(count: int, span: float, first: float = 0.0) -> list[float]:
@@ -62,17 +62,18 @@ def plan_orders(group: Group | Share, duration: float) -> list[PlannedOrder]:
 class GroupLoad(Readers, ABC):
     """The members of one group, which a thread starts, gives planned orders, and replaces when they end.
 
-    The group `group_id`, with the settings `group`, reads the lane `read`. `lane` is the one whose keys ask for the
-    group: the lane that is read or, for a loop, the lane that the loop writes. A member that has a problem is ended,
-    and no other takes its slot.
+    The group `group_id`, with the settings `group`, reads `read_lane`. `lane` is the one whose keys ask for the group:
+    the lane that is read or, for a loop, the lane that the loop writes. A member that fails is ended, and no other
+    takes its slot.
     """
 
-    def __init__(self, lane: LaneSpec, read: LaneSpec, load: LoadSettings, group: Group | Share, group_id: str) -> None:
+    def __init__(
+        self, lane: LaneSpec, read_lane: LaneSpec, load: LoadSettings, group: Group | Share, group_id: str
+    ) -> None:
         super().__init__()
-        self.lane, self.read, self.load = lane, read, load
+        self.lane, self.read_lane, self.load = lane, read_lane, load
         self.group, self.group_id = group, group_id
         self.output = WrittenRecords()  # The records that the members of a loop write.
-        self.reads = read.lane  # The lane's name.
         self._on_notice, self._calls = load.on_notice, load.calls
         self._join_call: int | None = None
         self._numbers = itertools.count()
@@ -88,7 +89,7 @@ class GroupLoad(Readers, ABC):
         """Start the members, and the thread that checks on them."""
         if isinstance(self.group, Group):
             # Not for a share group, which tells no assignments that would end the call.
-            self._join_call = self._calls.begins(self.lane.lane, self.group_id, "join")
+            self._join_call = self._calls.note_begin(self.lane.lane, self.group_id, "join")
         for slot in range(self.group.members):
             self._start_slot(slot)
         self._worker.start()
@@ -104,11 +105,11 @@ class GroupLoad(Readers, ABC):
         with self._lock:
             call, self._join_call = self._join_call, None
         if call is not None:
-            self._calls.ends(call)
+            self._calls.note_end(call)
 
     @property
     def problem(self) -> str:
-        """The problems of all members, if none is left without a problem; else empty."""
+        """The problems of the members that failed, once no member is left; else empty."""
         return "" if self._members else "; ".join(member.problem or "" for member in self._failed)
 
     def note_problem(self, problem: str) -> None:
@@ -122,7 +123,7 @@ class GroupLoad(Readers, ABC):
         super().drain(end_offsets, timeout=timeout)
 
     def may_read_more(self) -> bool:
-        """Whether some member has no problem; raises what went wrong in the thread that checks on the members."""
+        """Whether `problem` is empty; raises the error of the thread that checks on the members."""
         return super().may_read_more() and not self.problem
 
     def report_unread(self, problem: str) -> None:
@@ -147,8 +148,8 @@ class GroupLoad(Readers, ABC):
         """The members, for faults to hit."""
         return [member for _, member in sorted(self._members.items())]
 
-    def committed(self) -> dict[str, dict[int, int]]:
-        """The group's committed offsets, by its id and by partition: here none, as of a share group."""
+    def committed_offsets(self) -> dict[str, dict[int, int]]:
+        """The group's committed offsets, by its id and by partition: here none, as a share group commits none."""
         return {}
 
     @abstractmethod
@@ -172,7 +173,7 @@ class GroupLoad(Readers, ABC):
 
     def _give_order(self, planned: PlannedOrder) -> None:
         order, slot = planned.order, planned.slot
-        member = self._members.get(slot)  # None if it has left, or had a problem.
+        member = self._members.get(slot)  # None if it has left or failed.
         if order == ORDER_JOIN:
             self._on_change(self._start_slot(slot).name, "joins")
         elif member is not None:
@@ -184,7 +185,7 @@ class GroupLoad(Readers, ABC):
                 self._crash_deadlines[slot] = time.monotonic() + _CRASH_TIMEOUT_S
 
     def _check_members(self) -> None:
-        """Replace members that crashed, were killed by a fault or lost their client; give up those with a problem."""
+        """Replace members that crashed, were killed by a fault or lost their client; give up members that failed."""
         for slot, member in list(self._members.items()):
             if member.problem is not None:
                 self._give_up(slot, member, member.problem)

@@ -33,8 +33,8 @@ _TICK_S = 0.05
 _BATCH_SIZE = 100
 
 
-class ToldRows:
-    """Stands in for `ProducedRows` in a loop's member: it tells the harness of the records, and makes no rows itself.
+class OutputReporter:
+    """Reports a loop's output records to the harness; stands in for `ProducedRows`, and makes no rows itself.
 
     `failed`: whether a record got another outcome than `ok`. `transaction`: the number of the last transaction.
     `ProducedRows` imports PyArrow and pydantic, which would make the start of members slow, and they come and go.
@@ -58,14 +58,14 @@ class ToldRows:
         # By outcome and error: the records' seq, offset and ns.
         self._outcomes: dict[tuple[Outcome, str | None], list[tuple[int, int | None, int]]] = defaultdict(list)
 
-    def in_transaction(self, number: int) -> None:
+    def set_transaction(self, number: int) -> None:
         """Note that records sent from now on are in the transaction of this number."""
         self.transaction = number
 
     def announce(self, sources: Sequence[Sequence[int]]) -> None:
         """Tell that one record for each input is about to be sent; `sources`: (producer_id, seq) of each input."""
         end = self.sent + len(sources)
-        self._reserved.up_to(end)
+        self._reserved.reserve_up_to(end)
         partitions = [seq % self.partitions.count for seq in range(self.sent, end)]
         now = {"transaction": self.transaction, "ns": time.monotonic_ns()}
         self._tell("sent", first_seq=self.sent, partition=partitions, sources=sources, **now)
@@ -100,8 +100,8 @@ class Outputs(RecordedProducer):
     """The producer of a loop's member, which tells the harness of its records."""
 
     def __init__(self, settings: OutputSettings, member: Member) -> None:
-        self.told = ToldRows(settings, member.tell)
-        rows: Any = self.told  # It has all of `ProducedRows` that `RecordedProducer` uses.
+        self.reporter = OutputReporter(settings, member.tell)
+        rows: Any = self.reporter  # It has all of `ProducedRows` that `RecordedProducer` uses.
         super().__init__(
             rows, topic=settings["topic"], record_size=settings["record_size"], configs=settings["configs"]
         )
@@ -109,7 +109,7 @@ class Outputs(RecordedProducer):
 
     def send_all(self, sources: Identities) -> None:
         """Send one record for each of these inputs."""
-        self.told.announce(sources)
+        self.reporter.announce(sources)
         remaining = len(sources)
         while remaining := remaining - self.send(remaining):
             self.poll(_TICK_S)
@@ -118,13 +118,13 @@ class Outputs(RecordedProducer):
         """Wait for outcomes, until the member gives up; returns whether all records since the last call got `ok`."""
         while self.unanswered and not self._give_up():
             self.poll(_TICK_S)
-        failed, self.told.failed = self.told.failed, False
+        failed, self.reporter.failed = self.reporter.failed, False
         return not failed and not self.unanswered
 
     def poll(self, timeout: float) -> int:
         """Serve delivery reports, and tell the outcomes."""
         served = super().poll(timeout)
-        self.told.write_rest()
+        self.reporter.write_rest()
         return served
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class Outputs(RecordedProducer):
         # Old versions of confluent-kafka have no `close`: their client ends with the process.
         if hasattr(self.client, "close"):
             self.client.close()
-        self.told.write_rest()
+        self.reporter.write_rest()
 
 
 class LoopProcessing(Processing):
@@ -150,7 +150,7 @@ class LoopProcessing(Processing):
             self._transactions = TransactionalProducer(
                 self._outputs,
                 transactional_id=str(settings["configs"]["transactional.id"]),
-                rows=lambda row: member.tell("transaction", row=row),
+                add_row=lambda row: member.tell("transaction", row=row),
                 give_up=member.orders.gives_up,
             )
             self._transactions.init()
@@ -158,7 +158,7 @@ class LoopProcessing(Processing):
     def handle(self, messages: Sequence[Any], crash: Callable[[], None] | None) -> bool:
         """Make a batch's outputs, commit its offsets; returns whether to read it again. `crash`: as in `Processing`."""
         if self._transactions is not None:
-            return self._in_transaction(self._transactions, messages, crash)
+            return self._process_in_transaction(self._transactions, messages, crash)
         return super().handle(messages, crash)
 
     def serve(self) -> None:
@@ -174,7 +174,7 @@ class LoopProcessing(Processing):
         self._outputs.send_all(self._member.tell_read(messages))
         return self._outputs.deliver()
 
-    def _in_transaction(
+    def _process_in_transaction(
         self, producer: TransactionalProducer, messages: Sequence[Any], crash: Callable[[], None] | None
     ) -> bool:
         member, outputs = self._member, self._outputs

@@ -135,7 +135,7 @@ class Member:
         self._has_new_ends = False
 
     def tell_read(self, messages: Sequence[Any]) -> Identities:
-        """Tell that these messages were processed, each at a time of its own; returns their identities."""
+        """Tell the harness that these messages were processed, a nanosecond apart; returns their identities."""
         first_ns = max(self._last_read_ns + 1, time.monotonic_ns())
         self._last_read_ns = first_ns + len(messages) - 1
         columns = self._codec.columns_of(messages)
@@ -171,13 +171,13 @@ class Member:
                 except KafkaException as failure:
                     # The partition is being revoked: its next owner reads the messages again.
                     self.tell("notice", text=f"seek: {failure.args[0].name()}")
-        self.assignment.begin_name()
+        self.assignment.change_name()
 
     def _note_assigned(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
         # An assignment makes the harness forget all positions. Where the member is at the end of a partition that it
         # keeps, the client does not report that end again: so the member tells it again.
         self._has_new_ends = True
-        self.assignment.begin_name(entry.partition for entry in partitions)
+        self.assignment.change_name(entry.partition for entry in partitions)
 
     def _note_revoked(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
         for entry in partitions:

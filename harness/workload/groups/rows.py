@@ -1,4 +1,4 @@
-"""The rows of members of loops, who write what they read to another lane, and of share groups, made of their events.
+"""Makes the history's rows for two kinds of members: members of loops and members of share groups.
 
 If a loop's member dies, its records without an outcome become `info`, and its open transaction counts as in doubt if
 the commit may have been asked for, else as aborted.
@@ -23,7 +23,7 @@ from kafka_chaos.harness.workload.transactions.producer import TransactionRows
 class LoopRows(ConsumedRows):
     """The rows of one member of a loop: what it reads, and in `output` the records that it writes.
 
-    With a `transactional_id`, it writes in transactions, each timed as a call: a long one holds up the lane `output`.
+    With a `transactional_id`, it writes in transactions. Each is timed as a call: a long one holds up `output`'s lane.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class LoopRows(ConsumedRows):
         self._output.write_rest()
         if self._transactions.is_open:
             self._transactions.end_unconfirmed()
-            self._calls.ends(self._call)
+            self._calls.note_end(self._call)
 
     def _handle_commit(self, *_: Any, **values: Any) -> None:
         # The member asks for the transaction's commit once it has sent these offsets, without another event.
-        self._transactions.asks_for_commit(values["ns"])
+        self._transactions.note_commit_request(values["ns"])
         super()._handle_commit(**values)
 
     def _handle_sent(
@@ -58,13 +58,13 @@ class LoopRows(ConsumedRows):
         if output.sent != first_seq:
             raise ProtocolBreach(f"record {first_seq} was not the next one to send")
         if transaction is not None and not self._transactions.is_open:
-            self._transactions.begins(ns, transaction)
-            self._call = self._calls.begins(output.lane, self._transactional_id, "transaction")
+            self._transactions.note_begin(ns, transaction)
+            self._call = self._calls.note_begin(output.lane, self._transactional_id, "transaction")
         output.hand_out(len(sources), ns=ns, partition=partition, sources=sources)
 
     def _handle_transaction(self, row: dict[str, Any]) -> None:
         if self._transactions.is_open:
-            self._calls.ends(self._call)
+            self._calls.note_end(self._call)
         self._transactions.add_row(row)
 
 
@@ -72,8 +72,8 @@ PAST_EVERY_RECORD = 2**62  # an offset
 
 
 @dataclass(eq=False, kw_only=True)
-class SharerRows(EventHandler):
-    """The rows of one `member` of a share group that reads `lane`. `on_change` learns when it freezes and thaws."""
+class ShareMemberRows(EventHandler):
+    """Makes the rows of one `member` of a share group. `on_change` is called when the member freezes and thaws."""
 
     group: str
     lane: str
@@ -108,28 +108,29 @@ class SharerRows(EventHandler):
         self.readers.count_read(len(columns["offset"]))
 
     def _handle_acknowledges(self, number: int, ns: int, acknowledgements: list[str]) -> None:
-        """Note that acknowledgements are about to be sent, of the deliveries from `number` on."""
+        """Handle the event `acknowledges`: the member is about to send these, for the deliveries from `number` on."""
         for delivery, acknowledgement in enumerate(acknowledgements, start=number):
             if delivery not in self._deliveries:
-                raise ProtocolBreach(f"delivery {delivery} is acknowledged, and was not told")
+                raise ProtocolBreach(f"delivery {delivery} is acknowledged, but was never reported")
             self._deliveries[delivery] |= {"acknowledgement": acknowledgement, "invoke_ns": ns}
 
     def _handle_acknowledged(self, numbers: list[int], ns: int, outcome: str, error: str | None) -> None:
+        """Handle the event `acknowledged`: the answer to the acknowledgements of these deliveries."""
         for number in numbers:
             row = self._deliveries.pop(number, None)
             if row is None or "acknowledgement" not in row:
-                raise ProtocolBreach(f"delivery {number} has an answer, and was not acknowledged")
+                raise ProtocolBreach(f"delivery {number} has an answer, but was never acknowledged")
             self.tables.add("deliveries", {**row, "complete_ns": ns, "outcome": outcome, "error": error})
 
     def _handle_starts(
         self, invoke_ns: int, complete_ns: int, partition: list[int], offset: list[int], lag: list[int | None]
     ) -> None:
-        """Write the group's start offsets and lags, as brokers told them to this member, and note the positions."""
+        """Handle the event `starts`: write the group's start offsets and lags by partition, and note the positions."""
         columns = {**self._member_columns, "invoke_ns": invoke_ns, "complete_ns": complete_ns}
         positions = []
         for number, start, records_behind in zip(partition, offset, lag, strict=True):
             self.tables.add("share_starts", {**columns, "partition": number, "offset": start, "lag": records_behind})
-            # The start offset trails behind the last acknowledgements. Without a lag, the group has read everything.
+            # The start offset trails behind the last acknowledgements. At lag 0, the group has processed everything.
             positions.append((number, PAST_EVERY_RECORD if records_behind == 0 else start))
-        # The owner of the positions is the whole group, whichever member tells them.
+        # The owner of the positions is the whole group, whichever member reports them.
         self.readers.note_positions(self.readers, positions)

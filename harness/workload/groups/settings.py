@@ -3,7 +3,7 @@
 from typing import Any, NotRequired, TypedDict
 
 ORDER_FREEZE, ORDER_CRASH, ORDER_LEAVE, ORDER_JOIN = "freeze", "crash", "leave", "join"
-"""What a group's plan orders. Freeze: a member polls nothing for a while. Crash: it kills itself. Join: one starts."""
+"""What a group's plan orders. Freeze: a member stops polling for a while. Crash: it kills itself. Join: one starts."""
 
 MEMBER = "member"
 """The role of members of consumer groups in the client protocol, also of members that run a loop."""

@@ -2,7 +2,7 @@
 
 A producer reserves seqs in `reservations.jsonl` (the journal) before it sends the first of them. After a crash, a
 reserved seq without a row gets one with the outcome `info`, so that no record that is read counts as a phantom.
-A transaction gets a row if a record shows that it began, an assignment if the journal has it.
+A transaction gets a row if a record shows that it began. An assignment gets a row if the journal has it.
 """
 
 from pathlib import Path
@@ -42,13 +42,13 @@ def recover(run_directory: Path) -> int:
 
 def _complete(run_directory: Path, journal: Path) -> int:
     for name in TABLES:
-        writer.delete_parts_gathered(run_directory / name)
+        writer.delete_gathered_parts(run_directory / name)
         for unfinished in (run_directory / name).glob(UNFINISHED_GLOB):
             unfinished.unlink()
     entries = list(reservations_in(journal))
     reservations = pa.Table.from_pylist([entry for entry in entries if "first_seq" in entry], schema=_JOURNAL)
     added = _append(
-        run_directory / "produced", [*_PRODUCER_KEY, "seq"], _reserved(reservations), writer.PRODUCED_SCHEMA
+        run_directory / "produced", [*_PRODUCER_KEY, "seq"], _reserved_rows(reservations), writer.PRODUCED_SCHEMA
     )
     ids = reservations.select([*_PRODUCER_KEY, "transactional_id"]).drop_null()
     if ids.num_rows:
@@ -76,7 +76,7 @@ def _append(folder: Path, key: list[str], rows: pa.Table, schema: pa.Schema) -> 
     return int(rows.num_rows)
 
 
-def _reserved(reservations: pa.Table) -> pa.Table:
+def _reserved_rows(reservations: pa.Table) -> pa.Table:
     """A row for every reserved seq; the time of the reservation counts as the time of sending."""
     counts = reservations["count"].to_numpy()
     # Each reservation as often as it has seqs, and the number of each seq within its reservation.
@@ -88,7 +88,7 @@ def _reserved(reservations: pa.Table) -> pa.Table:
         "seq": pc.add(reserved["first_seq"], pa.array(within)),
         "invoke_ns": reserved["ns"],
     }
-    return _in_doubt(pa.table(columns))
+    return _marked_in_doubt(pa.table(columns))
 
 
 def _begun_transactions(produced: Path, ids: pa.Table) -> pa.Table:
@@ -99,10 +99,10 @@ def _begun_transactions(produced: Path, ids: pa.Table) -> pa.Table:
     begun = records.group_by([*_PRODUCER_KEY, "transaction"]).aggregate([("invoke_ns", "min")])
     ids = ids.group_by(ids.column_names).aggregate([])  # Without repetitions.
     named = begun.rename_columns({"invoke_ns_min": "begin_ns"}).join(ids, keys=_PRODUCER_KEY, join_type="inner")
-    return _in_doubt(named)
+    return _marked_in_doubt(named)
 
 
-def _in_doubt(rows: pa.Table) -> pa.Table:
+def _marked_in_doubt(rows: pa.Table) -> pa.Table:
     """These rows with the outcome `info`, since the harness died before it learned theirs."""
     rows = rows.append_column("outcome", pa.repeat(IN_DOUBT, rows.num_rows))
     return rows.append_column("error", pa.repeat("the harness died", rows.num_rows))

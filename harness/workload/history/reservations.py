@@ -45,7 +45,7 @@ class ReservedSeqs:
     transactional_id: object | None
     _end: int = 0
 
-    def up_to(self, end: int) -> None:
+    def reserve_up_to(self, end: int) -> None:
         """Reserve the seqs below `end`, unless they are reserved already; at least `LEAST_SEQS` at once."""
         if end > self._end:
             count = max(LEAST_SEQS, end - self._end)

@@ -56,11 +56,11 @@ def consumed_rows(
     producer_id: Sequence[int],
     seq: Sequence[int],
     leader_epoch: Sequence[int | None] | None = None,
-    within: tuple[int, int] | None = None,
+    transaction: tuple[int, int] | None = None,
 ) -> pa.Table:
     """Rows of `consumed/` for one batch of one consumer; their times are a nanosecond apart, from `first_ns` on.
 
-    `within`: the numbers of a producer and of its transaction in which the batch was read; None: no such columns.
+    `transaction`: (producer_id, number) of the transaction in which the batch was read; None: no such columns.
     """
     count = len(offset)
     columns: dict[str, Any] = {
@@ -73,9 +73,9 @@ def consumed_rows(
         "leader_epoch": pa.nulls(count, pa.int32()) if leader_epoch is None else leader_epoch,
         "poll_ns": np.arange(first_ns, first_ns + count, dtype=np.int64),
     }
-    if within is None:
+    if transaction is None:
         return pa.Table.from_pydict(columns, schema=CONSUMED_SCHEMA)
-    columns |= {"reading_producer_id": [within[0]] * count, "reading_transaction": [within[1]] * count}
+    columns |= {"reading_producer_id": [transaction[0]] * count, "reading_transaction": [transaction[1]] * count}
     return pa.Table.from_pydict(columns, schema=_READ_IN_TRANSACTION_SCHEMA)
 
 
@@ -199,7 +199,7 @@ def gather_parts(folder: Path) -> None:
                 path.unlink()
 
 
-def delete_parts_gathered(folder: Path) -> None:
+def delete_gathered_parts(folder: Path) -> None:
     """Delete files whose rows are also in a gathered file: a harness that died while it gathered them left both."""
     parts = parts_in(folder)
     gathered = [(start, end) for start, end in parts.values() if start < end]

@@ -38,8 +38,8 @@ _MAX_RECORDS = 10_000  # Of a transaction that is larger than the lane's `size`.
 class TransactionalProducers(LaneProducers):
     """The producers of one transactional lane; the seed of the `load` decides which transactions are aborted.
 
-    `connect(number, id)` makes an incarnation of a transactional id; numbers count from 0 in the lane. `connect_reader`
-    makes the consumer that reads within its transactions (`reads_for` the id), if the lane has such `reads`.
+    `connect(number, id)` makes an incarnation of a transactional id; numbers count from 0 in the lane. If the lane
+    has `reads`, `connect_reader` makes the consumer that an id (`reads_for`) polls within its transactions.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class _TransactionalId(Worker):
                 self._reader.close()
 
     def _write_transaction(self, producer: TransactionalProducer, count: int) -> None:
-        """Write a transaction of `count` records, read between them if the lane asks for it, and commit or abort it.
+        """Write a transaction of `count` records, with a read halfway if the lane has `reads`; commit or abort it.
 
         Half of the aborted transactions have all their records delivered before the abort. In the other half, the abort
         purges records that were not sent yet, and overtakes records on their way.
@@ -158,7 +158,7 @@ class _TransactionalId(Worker):
             producer.send(count)
         else:
             producer.send(count - count // 2)
-            self._reader.poll(_READING_S, within=(producer.sender.producer_id, producer.transactions.number))
+            self._reader.poll(_READING_S, transaction=(producer.sender.producer_id, producer.transactions.number))
             producer.send(count // 2)
         if self._random.random() < self._producers.settings.abort:
             if self._random.random() < _DELIVERED_SHARE:
@@ -168,7 +168,7 @@ class _TransactionalId(Worker):
             producer.commit()
 
     def _write_fenced(self, producer: TransactionalProducer) -> None:
-        """Let the next incarnation fence this producer amid a transaction, which it then tries to commit."""
+        """Let the next incarnation fence this producer amid a transaction, which the producer then tries to commit."""
         producer.begin()
         first = self._size // 2
         producer.send(first)
@@ -194,7 +194,7 @@ class _TransactionalId(Worker):
             producer = TransactionalProducer(
                 self.sender,
                 transactional_id=self.id,
-                rows=partial(self._load.tables.add, "transactions"),
+                add_row=partial(self._load.tables.add, "transactions"),
                 give_up=self._producers.gives_up,
                 calls=self._load.calls,
             )

@@ -67,19 +67,19 @@ class TransactionRows:
         """Note that the producer has just fenced its predecessors under its transactional id."""
         self._producer["initialised_ns"] = time.monotonic_ns()
 
-    def begins(self, begin_ns: int, number: int | None = None) -> None:
+    def note_begin(self, begin_ns: int, number: int | None = None) -> None:
         """Note that the next transaction, or that of this `number`, began at `begin_ns`; later records are in it."""
         self.number = self.number + 1 if number is None else number
-        self._records.in_transaction(self.number)
+        self._records.set_transaction(self.number)
         self._commit_ns = None
         self._open = {**self._producer, "transaction": self.number, "begin_ns": begin_ns}
 
-    def asks_for_commit(self, ns: int | None = None) -> None:
+    def note_commit_request(self, ns: int | None = None) -> None:
         """Note that the commit is asked for, now or from `ns` on: until it is answered, the transaction is in doubt."""
         if self._commit_ns is None:
             self._commit_ns = time.monotonic_ns() if ns is None else ns
 
-    def ends(self, outcome: str, cause: KafkaError | None = None) -> None:
+    def note_end(self, outcome: str, cause: KafkaError | None = None) -> None:
         """Note that the end of the transaction was acknowledged; `cause`: the error that made it an abort, if any."""
         self._end(outcome, end_ns=time.monotonic_ns(), error=cause)
 
@@ -111,8 +111,8 @@ class ProducerLost(Exception):
 class TransactionalProducer:
     """An incarnation of `transactional_id`, whose records the producer `sender` sends. It belongs to one thread.
 
-    `rows` takes a row for every transaction that has ended, or that is left open. Once `give_up` returns true, no call
-    is repeated any more. `calls` notes calls that take long.
+    `add_row` takes a row for every transaction that has ended, or that is left open. Once `give_up` returns true, no
+    call is repeated any more. `calls` notes calls that take long.
     """
 
     def __init__(
@@ -120,14 +120,14 @@ class TransactionalProducer:
         sender: LaneProducer,
         *,
         transactional_id: str,
-        rows: AddRow,
+        add_row: AddRow,
         give_up: Callable[[], bool],
         calls: Calls | None = None,
     ) -> None:
         self.sender = sender
         self._calls = calls or Calls()
         self._id = transactional_id
-        self.transactions = TransactionRows(sender.rows, transactional_id=transactional_id, add_row=rows)
+        self.transactions = TransactionRows(sender.rows, transactional_id=transactional_id, add_row=add_row)
         self._give_up = give_up
         self._has_open_transaction = False
 
@@ -140,14 +140,13 @@ class TransactionalProducer:
         """Begin the next transaction; raises `ProducerLost`."""
         begin_ns = time.monotonic_ns()
         self._call(self.sender.client.begin_transaction)
-        self.transactions.begins(begin_ns)
+        self.transactions.note_begin(begin_ns)
 
     def send(self, count: int) -> None:
         """Send `count` records within the transaction, as soon as the client's queue has room for them."""
         with self._calls.awaiting(self.sender.lane, self._id, "send"):
             while count and not self._give_up():
-                accepted = self.sender.send(count)
-                count -= accepted
+                count -= self.sender.send(count)
                 if count:
                     self.sender.poll(_BACKOFF_S)
 
@@ -166,7 +165,7 @@ class TransactionalProducer:
 
         Raises `ProducerLost`, after the transaction has its row.
         """
-        self.transactions.asks_for_commit()
+        self.transactions.note_commit_request()
         try:
             self._call_until_done(self.sender.client.commit_transaction)
         except ProducerLost as lost:
@@ -174,7 +173,7 @@ class TransactionalProducer:
                 self._end_lost(lost)
                 raise
             return self.abort(lost.error)
-        self.transactions.ends(COMMITTED)
+        self.transactions.note_end(COMMITTED)
         return COMMITTED
 
     def abort(self, cause: KafkaError | None = None) -> str:
@@ -187,7 +186,7 @@ class TransactionalProducer:
         except ProducerLost as lost:
             self._end_lost(lost)
             raise
-        self.transactions.ends(ABORTED, cause)
+        self.transactions.note_end(ABORTED, cause)
         return ABORTED
 
     def abandon(self) -> None:
@@ -208,14 +207,14 @@ class TransactionalProducer:
 
         A call that was given up stays without an end in `calls`.
         """
-        number = self._calls.begins(self.sender.lane, self._id, call.__name__)
+        number = self._calls.note_begin(self.sender.lane, self._id, call.__name__)
         while True:
             try:
                 self._call(call, *values, _CALL_TIMEOUT_S)
-                return self._calls.ends(number)
+                return self._calls.note_end(number)
             except ProducerLost as lost:
                 if not lost.error.retriable():
-                    self._calls.ends(number)
+                    self._calls.note_end(number)
                     raise
                 if self._give_up():
                     raise

@@ -218,16 +218,16 @@ def test_a_cluster_whose_process_died_does_not_stand(tmp_path: Path) -> None:
     machine, boot, _, start = dead[OWNER].split(":")
     noted("old", tmp_path, {**dead, OWNER: f"{machine}:{boot}:{os.getpid()}:{int(start) - 1}"})
     assert standing_clusters() == []
-    with pytest.raises(UsageFailure, match=r"expected the name of a cluster .*; those that stand: none: "):
+    with pytest.raises(UsageFailure, match=r"expected the name of a cluster .*; standing clusters: none: "):
         find_cluster(None)
     here = noted("new", tmp_path)
     assert find_cluster(None).name == find_cluster("new").name == "new"
-    with pytest.raises(UsageFailure, match="other: no such cluster; those that stand: new"):
+    with pytest.raises(UsageFailure, match="other: no such cluster; standing clusters: new"):
         find_cluster("other")
     with pytest.raises(EnvironmentFailure, match="the process that keeps the cluster new has ended"):
         here.ask("heal", faults=())
     noted("third", tmp_path)
-    with pytest.raises(UsageFailure, match=r"expected the name of a cluster .*; those that stand: new, third"):
+    with pytest.raises(UsageFailure, match=r"expected the name of a cluster .*; standing clusters: new, third"):
         find_cluster(None)
     here.journal.end()
     assert not here.journal.path.exists()

@@ -124,7 +124,7 @@ def producing(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Produce:
             recorder = ApplicationProducers(LANE, load)
             client = recorder.client({"transactional.id": "orders-0"})
             for number, span in enumerate(spans):
-                client._rows.in_transaction(number if transactions else None)
+                client._rows.set_transaction(number if transactions else None)
                 for seq in range(span):
                     _produce(client, seq + sum(spans[:number]))
             recorder.finish(0.0, NEVER)
@@ -169,7 +169,7 @@ def _by_number(
         producer = ProcessProducer(started, rows)
     for number, span in enumerate(spans):
         if is_transactional:
-            rows.in_transaction(number)
+            rows.set_transaction(number)
         while span:
             span -= producer.send(span)
             producer.poll(0)
@@ -254,7 +254,7 @@ def consuming(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Callable[..
             for _ in range(2 * len(polls) - 1):
                 if client.consume(10, 0)[0].error() is not None:
                     client.assign([])
-            told += [f"partition {number} {read} of {end}" for number, (read, end) in recorder.behind(ends).items()]
+            told += [f"partition {n} {read} of {end}" for n, (read, end) in recorder.unread_partitions(ends).items()]
         else:
             readers = Readers()
             member = ConsumedRows(load, group="g", lane="orders", isolation="any", readers=readers)
@@ -262,7 +262,7 @@ def consuming(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Callable[..
                 member.handle(event.pop("event"), event)
             at_end = {partition: offset + 1 for poll in polls for partition, offset, _ in poll}
             member.handle("at_end", {"offsets": list(at_end.items())})
-            told += [f"partition {number} {read} of {end}" for number, (read, end) in readers.behind(ends).items()]
+            told += [f"partition {n} {read} of {end}" for n, (read, end) in readers.unread_partitions(ends).items()]
             member.note_end()
         load.tables.close()
         return sorted(rows_in(folder / "consumed"), key=lambda row: row["poll_ns"]), told

@@ -52,15 +52,15 @@ def test_a_long_call_is_told_of_at_once_and_when_it_ends_and_a_short_one_never(
 ) -> None:
     with calls.awaiting("a", "a-0", "send"):
         pass
-    number = calls.begins("a", "a-0", "flush")
+    number = calls.note_begin("a", "a-0", "flush")
     wait_until(lambda: bool(noted), "the open call to be told of", timeout=10)
     assert unanswered(noted) == [("a", "a-0", "flush")]
-    calls.ends(number)
+    calls.note_end(number)
     assert [(one.call, one.began_ns) for one in noted] == [("flush", noted[0].began_ns)] * 2
     assert noted[1].ended_ns is not None
     assert noted[1].ended_ns - noted[1].began_ns >= LONG * 1e9
     assert unanswered(noted) == []
-    calls.ends(calls.begins("a", "a-0", "send"), "_FATAL")
+    calls.note_end(calls.note_begin("a", "a-0", "send"), "_FATAL")
     assert noted[2].error == "_FATAL", "a producer that failed for good is told of, however fast that was"
 
 
@@ -68,7 +68,7 @@ class Records:
     """In place of a lane's producer: `client` answers to no call of the kind `silent`, and its queue may be full."""
 
     lane, producer_id = "pay", 0
-    rows: Any = SimpleNamespace(lane=lane, producer_id=producer_id, in_transaction=lambda number: None)
+    rows: Any = SimpleNamespace(lane=lane, producer_id=producer_id, set_transaction=lambda number: None)
 
     def __init__(self, client: Any, *, is_full: bool = False) -> None:
         self.client = client
@@ -108,7 +108,7 @@ def test_a_transactional_call_that_is_never_answered_has_no_end(
     producer = TransactionalProducer(
         Records(client_of(kind, silent), is_full=silent == "send"),
         transactional_id="pay-0",
-        rows=lambda row: None,
+        add_row=lambda row: None,
         give_up=gives_up.is_set,
         calls=calls,
     )

@@ -10,7 +10,7 @@ import pytest
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
-from kafka_chaos.reference_model.lane.bounds import MARKED, excluded, steps_without_producer
+from kafka_chaos.reference_model.lane.bounds import MARKED, impossible, steps_without_producer
 from kafka_chaos.reference_model.lane.faults import FAULT_ACTIONS
 from kafka_chaos.reference_model.lane.state import (
     CAN_STRIKE_AS,
@@ -89,7 +89,7 @@ def test_the_search_finds_what_a_full_one_finds_by_as_few_faults_and_steps(lane:
         anomaly: len([sentence for sentence in why if not sentence.startswith("Consumers read")])
         for anomaly, why in permitted(lane).items()
     }
-    assert not excluded(CHECKS.keys(), [lane], Scope(), Budget(1_000_000)) & nearest.keys()
+    assert not impossible(CHECKS.keys(), [lane], Scope(), Budget(1_000_000)) & nearest.keys()
     # A path has one state more than steps, and a story one sentence more: how the run ends.
     assert found == {anomaly: length for anomaly, (_, length) in nearest.items()}
 
@@ -261,5 +261,5 @@ ENTRIES = {"lost_write", "truncated_read", "offset_mismatch", "inconsistent_offs
     ids=lambda value: value.lane if isinstance(value, Lane) else "",
 )  # fmt: skip
 def test_bounds_exclude(lane: Lane, expected: set[str]) -> None:
-    assert excluded(CHECKS.keys(), [lane], Scope(), Budget(1_000_000)) == expected
-    assert not excluded(CHECKS.keys(), [lane], Scope(), Budget(1))
+    assert impossible(CHECKS.keys(), [lane], Scope(), Budget(1_000_000)) == expected
+    assert not impossible(CHECKS.keys(), [lane], Scope(), Budget(1))

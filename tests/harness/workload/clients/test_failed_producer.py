@@ -52,8 +52,8 @@ REFUSED = [
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refusal_before_the_append_is_certain_only_without_retries(name: str) -> None:
     error = KafkaError(getattr(KafkaError, name))
-    assert outcome_of(error, retries=False) == (Outcome.FAIL, name)
-    assert outcome_of(error, retries=True) == (Outcome.INFO, name)
+    assert outcome_of(error, may_retry=False) == (Outcome.FAIL, name)
+    assert outcome_of(error, may_retry=True) == (Outcome.INFO, name)
 
 
 def test_every_other_error_is_info() -> None:
@@ -62,4 +62,4 @@ def test_every_other_error_is_info() -> None:
     others = {getattr(KafkaError, name) for name in names} - {*refused, KafkaError.NO_ERROR}
     assert len(others) > 100
     for retries in (True, False):
-        assert {outcome_of(KafkaError(code), retries=retries)[0] for code in others} == {Outcome.INFO}
+        assert {outcome_of(KafkaError(code), may_retry=retries)[0] for code in others} == {Outcome.INFO}

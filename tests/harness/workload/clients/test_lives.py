@@ -95,7 +95,7 @@ def test_a_consumer_starts_late_is_killed_and_another_reads_under_a_new_name(
         assert made == []
         began = load.clock.began = time.monotonic()
         wait_until(lambda: len(made) == 3, "the third of that place", timeout=10)
-        (last,) = consumers.living()
+        (last,) = consumers.living_consumers()
         assert last is made[-1]
     assert made[0].made - began >= 0.2
     assert made[1].made - began >= 0.5
@@ -109,7 +109,7 @@ def test_one_that_leaves_has_no_successor_unless_it_returns(load: LoadSettings) 
         wait_until(lambda: any(one.ended_by for one in made), "the first one to leave", timeout=10)
         assert (len(made), sorted(one.ended_by for one in made)) == (2, ["", "left"])
         consumers.stop()
-        assert [one.ended_by for one in consumers.living()] == [""]  # type: ignore[attr-defined]
+        assert [one.ended_by for one in consumers.living_consumers()] == [""]  # type: ignore[attr-defined]
 
 
 def test_one_that_a_fault_ends_has_a_successor_once_that_is_over(load: LoadSettings) -> None:
@@ -130,7 +130,7 @@ def test_what_a_start_raises_is_raised_where_the_load_ends(load: LoadSettings) -
     consumers = FurtherConsumers(Mock(side_effect=OSError("no such program")), "a", load, [LifeSpec(at=0.0)])
     consumers.begin_load()
     with pytest.raises(OSError, match="no such program"):
-        consumers.living()
+        consumers.living_consumers()
     consumers.close()
 
 

@@ -28,7 +28,7 @@ def positions(held: Any, monkeypatch: pytest.MonkeyPatch) -> Positions:
 
 
 def since(positions: Positions, partition: int, offset: int) -> tuple[int, str]:
-    ns, name = positions.since(partition, offset)
+    ns, name = positions.earliest_commit(partition, offset)
     return ns // SECOND, name
 
 
@@ -67,7 +67,7 @@ def test_a_position_that_is_set_back_may_have_been_reached_before(positions: Pos
 def test_polls_shortly_after_one_another_are_kept_together(
     positions: Positions, held: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commits_module, "_MERGED_NS", 60 * SECOND)
+    monkeypatch.setattr(commits_module, "_MERGE_WINDOW_NS", 60 * SECOND)
     for offset in range(1, 40):
         positions.note_positions({0: offset})
     assert since(positions, 0, 39) == (1, "m-1")

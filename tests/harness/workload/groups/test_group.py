@@ -41,11 +41,11 @@ class Ran:
         settings = load_of(folder, ORDERS, lane, bootstrap_servers=servers, **notes)
         load = ConsumerGroup(lane, ORDERS, settings).begin()
         ends = dict.fromkeys(range(PARTITIONS), RECORDS // PARTITIONS)
-        wait_until(lambda: not load.behind(ends), "the group to be at the end", timeout=60)
+        wait_until(lambda: not load.unread_partitions(ends), "the group to be at the end", timeout=60)
         load.drain(ends, timeout=20)
         load.raise_error()
         load.leave()
-        self.has_committed = load.committed() == {load.group_id: ends}
+        self.has_committed = load.committed_offsets() == {load.group_id: ends}
         load.close()
         settings.tables.close()
 

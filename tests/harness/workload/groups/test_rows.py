@@ -30,7 +30,7 @@ class WrittenRecords:
             self.rows = LoopRows(load, output=self.output, transactional_id="out-0", **of)
         for kind, values in told:
             self.rows.handle(kind, values)
-        self.behind = self.readers.behind({0: 6, 1: 2})
+        self.behind = self.readers.unread_partitions({0: 6, 1: 2})
         self.rows.note_end()
         load.tables.close()
         self._folder = folder
@@ -118,7 +118,7 @@ def test_the_end_is_reached_only_by_who_has_the_partition_still(tmp_path: Path) 
     back: tuple[str, Row] = ("given_back", {"consumer": "g-0-1", "partitions": [1], "ns": 50})
     assert WrittenRecords(tmp_path / "c", [ASSIGNED, at_end, back]).behind == {1: (0, 2)}
     written = WrittenRecords(tmp_path / "d", [ASSIGNED, at_end])
-    assert written.readers.behind({0: 6, 1: 2}) == {0: (0, 6), 1: (0, 2)}, "a dead member holds nothing"
+    assert written.readers.unread_partitions({0: 6, 1: 2}) == {0: (0, 6), 1: (0, 2)}, "a dead member holds nothing"
 
 
 def test_what_was_assigned_when_the_harness_died_is_recovered(tmp_path: Path) -> None:

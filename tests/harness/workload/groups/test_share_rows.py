@@ -9,7 +9,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.client_process import ProtocolBreach
 from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.groups.group_kinds import ShareGroup
-from kafka_chaos.harness.workload.groups.rows import PAST_EVERY_RECORD, SharerRows
+from kafka_chaos.harness.workload.groups.rows import PAST_EVERY_RECORD, ShareMemberRows
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.harness.workload.loads import load_of
 from tests.parquet import rows_in
@@ -25,7 +25,7 @@ def written(
     folder: Path, *told: tuple[str, dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], Readers]:
     tables, readers = LoadTables(folder, [LaneSpec(lane="a", share={})]), Readers()  # type: ignore[arg-type]
-    rows = SharerRows(group="a-share", lane="a", member="m", tables=tables, readers=readers, on_change=print)
+    rows = ShareMemberRows(group="a-share", lane="a", member="m", tables=tables, readers=readers, on_change=print)
     try:
         for kind, values in told:
             rows.handle(kind, values)
@@ -53,7 +53,7 @@ def test_what_was_never_acknowledged_has_no_outcome(tmp_path: Path) -> None:
 def test_start_offsets_say_how_far_the_group_is(tmp_path: Path) -> None:
     _, starts, readers = written(tmp_path, STARTS)
     assert [(row["partition"], row["offset"], row["invoke_ns"]) for row in starts] == [(0, 5, 1), (1, 7, 1)]
-    assert readers.behind({0: 6, 1: 8}) == {0: (5, 6)}
+    assert readers.unread_partitions({0: 6, 1: 8}) == {0: (5, 6)}
 
 
 def test_a_lag_told_before_the_end_of_the_load_is_no_proof_of_its_end(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_lag_told_before_the_end_of_the_load_is_no_proof_of_its_end(tmp_path: 
     group.note_positions(group, [(0, PAST_EVERY_RECORD), (1, PAST_EVERY_RECORD)])
     group.drain({0: 5, 1: 5}, timeout=0.1)
     load.tables.close()
-    assert group.behind({0: 5, 1: 5}) == {0: (0, 5), 1: (0, 5)}
+    assert group.unread_partitions({0: 5, 1: 5}) == {0: (0, 5), 1: (0, 5)}
 
 
 @pytest.mark.parametrize("told", [[ACKNOWLEDGES], [DELIVERED, ACKNOWLEDGED], [ACKNOWLEDGED]])

@@ -238,7 +238,7 @@ def test_seqs_are_reserved_once_and_without_gaps(tmp_path: Path) -> None:
     ends = (1, 2, LEAST_SEQS, LEAST_SEQS + 1, 5 * LEAST_SEQS, 7)
     on_disk = []
     for end in ends:
-        reserved.up_to(end)
+        reserved.reserve_up_to(end)
         entries = list(reservations_in(tmp_path / RESERVATIONS))
         on_disk.append([(entry["first_seq"], entry["count"]) for entry in entries])
         assert sum(entry["count"] for entry in entries) >= end, "on disk before anything is sent"

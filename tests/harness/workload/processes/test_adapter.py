@@ -18,13 +18,13 @@ from tests.parquet import rows_in
 
 def produce(servers: str, folder: Path, problems: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Two transactions, of which the second is aborted; their rows, and those of their records."""
-    tables, transactions = LoadTables(folder), list[dict[str, Any]]()
+    tables, rows = LoadTables(folder), list[dict[str, Any]]()
     times = {"delivery_timeout_ms": 20_000, "transaction_timeout_ms": 20_000}
     records = ProcessProducer(
         adapter("producer", "pay", servers, problems, producer_id=1, transactional_id="pay-0", **times),
         ProducedRows(tables, lane="pay", producer_id=1, partitions=RoundRobin(2), transactional_id="pay-0"),
     )
-    producer = TransactionalProducer(records, transactional_id="pay-0", rows=transactions.append, give_up=lambda: False)
+    producer = TransactionalProducer(records, transactional_id="pay-0", add_row=rows.append, give_up=lambda: False)
     producer.init()
     for commits in (True, False):
         producer.begin()
@@ -34,7 +34,7 @@ def produce(servers: str, folder: Path, problems: list[str]) -> tuple[list[dict[
         assert producer.commit() == "committed" if commits else producer.abort() == "aborted"
     producer.abandon()
     tables.close()
-    return transactions, rows_in(folder / "produced")
+    return rows, rows_in(folder / "produced")
 
 
 def ends_of(topic: str, servers: str) -> dict[int, int]:

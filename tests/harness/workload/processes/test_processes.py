@@ -66,7 +66,7 @@ class Produced:
         ("print('Exception in thread main', flush=True)", "said 'Exception in thread main', which is no event"),
         ("print('[1, 2]', flush=True)", "which is no event of the client protocol"),
         ('print(\'{"event": "red"}\', flush=True)', "a producer has no event 'red'"),
-        ("tell('outcome', outcome='ok', seq=[99], offset=[0])", "an outcome of record 99, which it was not given"),
+        ("tell('outcome', outcome='ok', seq=[99], offset=[0])", "of record 99, which it was not told to send"),
         ("def produced(order): tell('flushed'); ok(order)", "has flushed while 6 records had no outcome"),
         ("def produced(order): ok(order); ok(order)", "a second outcome of a record"),
         ("def produced(order): tell('outcome', outcome='ok', seq=[1, 1])", "two outcomes of one record"),
@@ -83,7 +83,7 @@ class Produced:
         ("def produced(order): sys.exit(0)", "ended unexpectedly, with exit code 0"),
         ("def produced(order): tell('error', text='no such topic')", "no such topic"),
         ("def left(): sys.exit(5)", "left with exit code 5"),
-        (f"print('x' * {MAX_LINE_CHARACTERS + 5}, flush=True)", "said a line of more than"),
+        (f"print('x' * {MAX_LINE_CHARACTERS + 5}, flush=True)", "wrote a line of more than"),
         ("sys.stdout.buffer.write(b'\\xff\\xfe\\n'); sys.stdout.flush()", "which is no event of the client protocol"),
     ],
 )

@@ -52,7 +52,7 @@ class Bench:
     def producer(self, failures: Failures | None = None) -> TransactionalProducer:
         self.failures.append(failures or {})
         records = self.records({**NOBODY, "transactional.id": "pay-0"}, number=len(self.clients))
-        return TransactionalProducer(records, transactional_id="pay-0", rows=self.add_row, give_up=lambda: self.over)
+        return TransactionalProducer(records, transactional_id="pay-0", add_row=self.add_row, give_up=lambda: self.over)
 
     def records(self, configs: Mapping[str, object], *, number: int) -> RecordedProducer:
         return RecordedProducer(
@@ -218,8 +218,8 @@ def test_a_transaction_reads_between_its_records(bench: Bench, load: Load) -> No
     reads: list[tuple[int, tuple[int, int]] | str] = []
 
     class Reader:
-        def poll(self, timeout: float, within: tuple[int, int]) -> None:
-            reads.append((bench.clients[0].calls.count("produce"), within))
+        def poll(self, timeout: float, transaction: tuple[int, int]) -> None:
+            reads.append((bench.clients[0].calls.count("produce"), transaction))
 
         def close(self) -> None:
             reads.append("closed")
