@@ -10,7 +10,7 @@ _LOCAL = ("unix://", "http+unix://")
 
 def engine_elsewhere() -> str | None:
     """The address of a Docker engine on another machine; None if the engine is on this machine."""
-    engine = os.environ.get("DOCKER_HOST", _LOCAL[0])
+    engine = os.environ.get("DOCKER_HOST") or _LOCAL[0]
     return None if engine.startswith(_LOCAL) else engine
 
 

@@ -104,6 +104,8 @@ class Target:
             )
         if self.part is not None and not self.controllers_hit(controllers):
             raise TargetError(f"{self.text}: one controller alone has no minority")
+        if self.role == "minority" and not self.brokers_hit(brokers):
+            raise TargetError(f"{self.text}: one or two brokers have no minority")
         if self.lane is not None and self.lane not in lanes:
             raise TargetError(f"{self.text}: there is no lane {self.lane}; the lanes are {', '.join(sorted(lanes))}")
         counts = {"brokers": brokers, "zookeepers": zookeepers, "controllers": controllers}

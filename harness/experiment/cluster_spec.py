@@ -21,6 +21,8 @@ def _checked_version(version: str) -> str:
 
 VersionNumber = Annotated[str, AfterValidator(_checked_version)]
 
+_BrokerNumber = Annotated[int, Field(strict=False)]  # numbers are texts where a run's experiment.yaml has them as keys
+
 
 class ClusterSpec(Spec):
     """The key `cluster`: the brokers of a run, and who keeps their metadata."""
@@ -37,7 +39,7 @@ class ClusterSpec(Spec):
     kafka_version: VersionNumber = Field(
         default=KAFKA_VERSION, description="version of Kafka that the cluster runs; in KRaft mode the newest by default"
     )
-    broker_versions: dict[int, VersionNumber] = Field(
+    broker_versions: dict[_BrokerNumber, VersionNumber] = Field(
         default_factory=dict,
         description="versions of single brokers, by number, in a mixed cluster; all brokers speak the oldest version's "
         "protocol, and in KRaft mode have its feature levels",
@@ -51,7 +53,7 @@ class ClusterSpec(Spec):
         default=None, description="broker that starts first and so becomes controller (ZooKeeper)"
     )
     broker_configs: dict[str, Any] = Field(default_factory=dict, description="Kafka's broker configs, for all brokers")
-    configs_of: dict[int, dict[str, Any]] = Field(
+    configs_of: dict[_BrokerNumber, dict[str, Any]] = Field(
         default_factory=dict, description="Kafka's broker configs for single brokers, by number"
     )
     assume: tuple[str, ...] = Field(

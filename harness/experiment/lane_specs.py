@@ -57,7 +57,7 @@ class WorkloadSpec(Spec):
     """The key `workload`: the load on each lane of a phase."""
 
     rate: float = Field(default=1_000.0, ge=0.1, le=1_000_000, description="records per second and lane")
-    record_size: int = Field(default=100, ge=20, le=1_000_000, description="bytes of each record's value")
+    record_size: int = Field(default=100, ge=20, le=999_000, description="bytes of each record's value")
     duration: Seconds = Field(
         default=30.0, description="seconds of load; a lock-step phase loads until its steps are done"
     )

@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from kafka_chaos.contract.command.errors import LaneError
 from kafka_chaos.contract.lane.configuration import dotted
 from kafka_chaos.contract.lane.metadata import ZOOKEEPER
 from kafka_chaos.contract.lane.recovery import DAY_MS, USUAL_TIMINGS, RecoveryAnomaly, Timings
@@ -90,8 +91,8 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, has_application: bool 
     delivery = None
     if not has_application and parse_client(lane.client) is None:  # None: the harness's own client
         message_timeout = lane.producer_configs.get("message.timeout.ms", USUAL_TIMINGS.delivery_ms)
-        delivery = int(str(lane.producer_configs.get("delivery.timeout.ms", message_timeout)))
-    lingers = (lane.producer_configs.get(key) for key in ("linger.ms", "queue.buffering.max.ms"))
+        delivery = int(str(lane.producer_configs.get("delivery.timeout.ms", message_timeout))) or DAY_MS  # 0: never
+    lingers = (lane.producer_configs.get(key) for key in ("linger.ms", "linger_ms", "queue.buffering.max.ms"))
     if cluster.metadata_mode == ZOOKEEPER:
         session = election = longest("zookeeper.session.timeout.ms")
     else:
@@ -104,7 +105,7 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, has_application: bool 
         lag_ms=longest("replica.lag.time.max.ms"),
         replica_socket_ms=longest("replica.socket.timeout.ms"),
         abort_check_ms=longest("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
-        linger_ms=max((math.ceil(float(str(linger))) for linger in lingers if linger), default=0) or None,
+        linger_ms=max((_milliseconds("linger.ms", linger) for linger in lingers if linger), default=0) or None,
         delivery_ms=min(delivery, DAY_MS) if delivery else delivery,
         recover_within_ms=None if lane.recover_within is None else round(lane.recover_within * 1000),
         **({} if has_application else _client_times(lane)),
@@ -125,12 +126,20 @@ def _client_times(lane: LaneSpec) -> dict[str, int]:
     times = {}
     for name, default in kind.timeouts.items():
         roles = (producers,) if name == "request_ms" else (producers, consumers)
-        configured = (int(str(configs[_CLIENT_KEYS[name]])) for configs in roles if _CLIENT_KEYS[name] in configs)
+        key = _CLIENT_KEYS[name]
+        configured = (_milliseconds(key, configs[key]) for configs in roles if key in configs)
         times[name] = max(configured, default=default)
     if kind.name == "kafka-python" and str(client).startswith(_KAFKA_PYTHON_BEFORE_3):
         # Its consumers let every request time out after 305 s: a JoinGroup may wait for 300 s.
         times["fetch_ms"] = 305_000
     return times
+
+
+def _milliseconds(key: str, value: object) -> int:
+    try:
+        return math.ceil(float(str(value)))
+    except (ValueError, OverflowError):
+        raise LaneError(key, value, "a number of milliseconds") from None
 
 
 def timeouts_for_faults(lanes: object, cluster: object) -> list[float]:

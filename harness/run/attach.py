@@ -210,7 +210,8 @@ class _Stages:
             topics = counted(len(phase_run.lanes), "topic")
             run.say(f"loading {topics} of the attached cluster for {duration:g} s", seconds=duration)
             if self.breakable is not None:
-                observer = FaultEvents(run.events, phase=phase.phase, lanes=phase_run.lanes)
+                lanes, brokers = phase_run.lanes, run.experiment.cluster.brokers
+                observer = FaultEvents(run.events, phase=phase.phase, lanes=lanes, brokers=brokers)
                 view = ClusterView[AttachedNode](self.breakable, self.admin)
                 with Injector(view, observer, seed=run.experiment.seed) as injector:
                     faults = [injected_by_commands(fault) for fault in phase.faults]
@@ -238,7 +239,7 @@ def _refuse_changes(experiment: Experiment, cluster: ClusterAccess) -> None:
             except UsageFailure as failure:
                 raise ExperimentError(("phases", number, "schedule", entry.entry_index), str(failure)) from failure
         for index, lane in enumerate(phase.lanes):
-            for key in ("leader", "topic_configs", "group", "loop", "created_at"):
+            for key in ("leader", "topic_configs", "group", "loop", "share", "created_at"):
                 if getattr(lane, key):
                     raise ExperimentError(
                         ("phases", number, "lanes", index, key), "an attached cluster is not changed: leave it out"

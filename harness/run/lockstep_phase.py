@@ -1,8 +1,8 @@
 """Runs a lock-step phase: a sequence of faults at one leader, in which each step waits for its own condition.
 
 The prediction of a lock-step phase holds under two conditions: the ISR is full when the followers are cut off from the
-leader, and the leader is killed before `replica.lag.time.max.ms` could shrink the ISR. If a condition is not met, the
-phase reports it, and its lanes get another prediction, which does not need the conditions.
+leader, and the leader is killed or paused before `replica.lag.time.max.ms` could shrink the ISR. If a condition is not
+met, the phase reports it, and its lanes get another prediction, which does not need the conditions.
 """
 
 import threading
@@ -46,7 +46,6 @@ class LockstepRun:
 
     def __post_init__(self) -> None:
         self._leader: int | None = None
-        self._cut_at: float | None = None
         self._occurrences: dict[str, Occurrence] = {}
 
     def run(self, steps: Sequence[LockstepStep]) -> str | None:
@@ -55,8 +54,8 @@ class LockstepRun:
             LockstepStep.CUT_REPLICATION: self._cut,
             LockstepStep.HEAL_REPLICATION: lambda: self._heal("partition"),
             LockstepStep.APPEND: self._append,
-            LockstepStep.KILL_LEADER: self._kill,
-            LockstepStep.PAUSE_LEADER: lambda: self._inject(Pause(target=self._leader_target())),
+            LockstepStep.KILL_LEADER: lambda: self._end_leadership(Kill(target=self._leader_target())),
+            LockstepStep.PAUSE_LEADER: lambda: self._end_leadership(Pause(target=self._leader_target())),
             LockstepStep.EXPIRE_SESSION: self._await_other_leader,  # a paused leader loses its session by itself
             LockstepStep.THAW: lambda: self._heal("pause"),
             LockstepStep.ELECT: self._await_other_leader,
@@ -71,7 +70,6 @@ class LockstepRun:
 
     def _cut(self) -> None:
         self._inject(Partition(target=self._leader_target(), direction="in", port="replication", action="reject"))
-        self._cut_at = time.monotonic()
 
     def _append(self) -> None:
         """Wait until every lane has sent `RECORDS_PER_APPEND` more records, and for at least `step_seconds`."""
@@ -98,18 +96,19 @@ class LockstepRun:
             seen=lambda: f"still behind: {', '.join(behind())}",
         )
 
-    def _kill(self) -> str | None:
+    def _end_leadership(self, fault: Kill | Pause) -> str | None:
         unmet = self._unmet_condition()
-        self._inject(Kill(target=self._leader_target()))
-        if self._cut_at is not None:
-            lasted = time.monotonic() - self._cut_at
+        self._inject(fault)
+        cut = self._occurrences.get("partition")
+        if cut is not None and cut.injected_at is not None:
+            lasted = time.monotonic() - cut.injected_at
             if lasted >= self.lag_time_max:
                 unmet = f"the cut lasted {lasted:.1f} s, longer than replica.lag.time.max.ms"
         return unmet
 
     def _await_other_leader(self) -> None:
         for lane in self.lanes:
-            self.admin.await_leader(lane, 0, other_than=self._leader, timeout=_STEP_TIMEOUT)
+            self.admin.await_leader(lane, self.target.partition, other_than=self._leader, timeout=_STEP_TIMEOUT)
 
     def _unmet_condition(self) -> str | None:
         """In words, the first partition whose ISR is not full, or which another broker leads; None if there is none."""

@@ -65,8 +65,9 @@ class LoadSettings:
         if lane.transactional is not None:
             timeout_ms = lane.transactional.timeout_ms
             configs["transaction.timeout.ms"] = timeout_ms
-            # Records must not outlive their transaction.
-            configs["message.timeout.ms"] = min(int(str(configs["message.timeout.ms"])), timeout_ms)
+            # Records must not outlive their transaction. 0 is no time-out at all; both keys are one to librdkafka.
+            delivery = configs.pop("delivery.timeout.ms", configs["message.timeout.ms"])
+            configs["message.timeout.ms"] = min(int(str(delivery)) or timeout_ms, timeout_ms)
         return {**configs, **self.security_configs(lane)}
 
     def security_configs(self, lane: LaneSpec) -> Mapping[str, str]:

@@ -6,7 +6,10 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.experiment.file import parse_experiment
 
 ORDERS, KRAFT, FOUR = "{lane: orders}", "{metadata_mode: kraft}", "{brokers: 4}"
+SINGLE = "{lane: orders, replication_factor: 1}"
+SHARED = "{lane: orders, client: java, share: {}}"
 LOOP = f"{ORDERS}, {{lane: doubled, loop: {{source: orders}}}}"
+UNCLEAN_BROKERS = "{metadata_mode: kraft, broker_configs: {unclean.leader.election.enable: true}}"
 UNCLEAN = "{lane: orders, min_insync_replicas: 3, unclean_leader_election: true}"
 
 
@@ -34,6 +37,15 @@ UNCLEAN = "{lane: orders, min_insync_replicas: 3, unclean_leader_election: true}
         ("corrupted-segment, target: broker:1, bytes: 15", ORDERS, "{}", "expected at least 16"),
         ("lost-index, target: zookeeper", ORDERS, "{}", "lost-index hits brokers, and no other server"),
         ("lost-checkpoint, target: broker:1, lane: orders", ORDERS, "{}", "has no such key"),
+        ("kill, target: minority", SINGLE, "{brokers: 2}", "one or two brokers have no minority"),
+        ("kill, target: follower(orders)", SINGLE, "{}", "orders has no followers"),
+        ("kill, target: leader(orders/1)", ORDERS, "{}", "the lane orders has 1 partition, counted from 0"),
+        ("partition, target: all", ORDERS, "{}", "no others to be cut off from"),
+        ("partition, target: broker:1, peers: [1]", ORDERS, "{}", "no others to be cut off from"),
+        ("partition, target: broker:1, peers: []", ORDERS, "{}", "no others to be cut off from"),
+        ("stop, target: 'brokers:1,2,3', stagger: 5, duration: 20", ORDERS, KRAFT, "the last of them could not shut"),
+        ("cut, target: all, api: ShareFetch, side: response", SHARED, KRAFT, "expected nth, or another api"),
+        ("client-pause, target: member(orders)", SHARED, UNCLEAN_BROKERS, "state of share groups may be lost"),
     ],
 )
 def test_a_fault_that_can_not_be_is_refused(fault: str, lanes: str, cluster: str, expected: str) -> None:

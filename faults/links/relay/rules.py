@@ -56,9 +56,8 @@ class Rule:
         """Whether the rule may match a request with this header from `peer` to `node`, if its contents match."""
         if node != self.node or self.api not in (None, header.name) or self.client_id not in (None, header.client_id):
             return False
-        # The harness itself must not be given stale metadata: what it observes is evidence.
-        is_observation = self.action == STALE and header.client_id == HARNESS_CLIENT_ID
-        return not is_observation and (self.sender is None or peer in self.sender)
+        # What the harness itself observes is evidence, and no client's request or response.
+        return header.client_id != HARNESS_CLIENT_ID and (self.sender is None or peer in self.sender)
 
     def replaces(self, side: str) -> bool:
         """Whether other frames may pass in place of this side's frames."""

@@ -233,7 +233,7 @@ def _advice(error: Exception) -> str:
         return "the Docker engine refuses this user: add it to the group docker and log in again"
     if "paramiko" in text:
         return "DOCKER_HOST=ssh://… is not possible: run kafka-chaos on that machine, where the brokers' ports are"
-    if (host := os.environ.get("DOCKER_HOST")) is not None:
+    if host := os.environ.get("DOCKER_HOST"):
         waited = f" within {ANSWER_TIMEOUT_S} s" if "timed out" in text else ""
         return f"no Docker engine answers{waited} at DOCKER_HOST={host}: start it or unset DOCKER_HOST"
     return f"no Docker engine answers: start or install one (in a clone, as root on Debian: `make setup`): {text}"

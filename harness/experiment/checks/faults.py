@@ -6,11 +6,12 @@ why its value is refused.
 
 from collections.abc import Callable
 
+from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.faults import target as targets
 from kafka_chaos.faults.clients.members import ClientPause
 from kafka_chaos.faults.clock.clocks import MovedClock
 from kafka_chaos.faults.coordination.reassignment import PartitionGrowth, Reassignment
-from kafka_chaos.faults.fault import Fault, concerns, fits, parameters
+from kafka_chaos.faults.fault import DOWN, FROZEN, Fault, concerns, fits, parameters
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, has_kafka_config_names
@@ -22,6 +23,13 @@ from kafka_chaos.harness.experiment.model_faults import CONTROLLER_ROLES
 from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec, Refusals, raise_first
 from kafka_chaos.reference_model import LockstepStep
 from kafka_chaos.reference_model.clients.rules import checks_epochs
+
+_CAUSES = {
+    LockstepStep.HEAL_REPLICATION: LockstepStep.CUT_REPLICATION,
+    LockstepStep.THAW: LockstepStep.PAUSE_LEADER,
+    LockstepStep.RESTART: LockstepStep.KILL_LEADER,
+}
+"""For each step that heals: the step whose fault it heals."""
 
 
 def check_entries(number: int, phase: PhaseSpec) -> None:
@@ -57,7 +65,9 @@ def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
 def _check_controlled_shutdown(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse the fault `stop` where brokers could not shut down: in KRaft mode, they need an active controller."""
     voters = 0 if cluster.controllers else cluster.as_layout().voters
-    stopped = min(voters, fault.target.brokers_hit(cluster.brokers))
+    ongoing = [other for other in phase.faults if other.at <= fault.at < other.at + other.duration]
+    down = [other.target for other in ongoing if other is fault or other.holds in (DOWN, FROZEN)]
+    stopped = min(voters, sum(target.brokers_hit(cluster.brokers) for target in down))
     # The last broker to stop still takes part in the quorum while it shuts down.
     if fault.kind == "stop" and 2 * (voters - stopped + 1) <= voters:
         reason = "since brokers that are controllers leave no majority of controllers behind"
@@ -175,6 +185,10 @@ def _check_lockstep(cluster: ClusterSpec, phase: PhaseSpec) -> Refusals:
     for index, step in enumerate(phase.steps.steps):
         if step not in set(LockstepStep):
             yield ("steps", index), f"{step!r} is not a step: expected one of {', '.join(LockstepStep)}"
+        elif (cause := _CAUSES.get(LockstepStep(step))) is not None and cause not in phase.steps.steps[:index]:
+            yield ("steps", index), f"{step} comes before {cause}, the step that it heals"
+        elif step == LockstepStep.CUT_REPLICATION and cluster.links:
+            yield ("steps", index), f"{step} filters what passes the links here: expected no cluster.links"
     try:
         target = targets.Target.parse(phase.steps.target)
     except targets.TargetError as error:
@@ -200,6 +214,11 @@ def _check_target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refus
     lane, role = lanes.get(target.lane or ""), target.role.removesuffix("s")
     if lane is None:
         return
+    partitions = next(grown.partitions for grown in phase.with_added_partitions().lanes if grown.lane == lane.lane)
+    if target.partition >= partitions:
+        yield ("target",), f"{target.text}: the lane {lane.lane} has {counted(partitions, 'partition')}, counted from 0"
+    if role == "follower" and lane.replication_factor == 1:
+        yield ("target",), f"{target.text}: {lane.lane} has no followers: expected replication_factor 2 or more"
     has_members = lane.group is not None or lane.loop is not None or lane.share is not None
     if role in (targets.GROUP_COORDINATOR, targets.MEMBER) and not has_members:
         yield ("target",), f"{target.text}: the lane {lane.lane} has no group and no loop, nor a share group"
@@ -216,26 +235,34 @@ def _check_target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refus
 
 
 def _check_peers(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Refuse `peers` that are no nodes of the cluster."""
-    peers = parameters(fault).get("peers")
-    node_ids = [*range(1, cluster.brokers + 1), *(CONTROLLER_ID_BASE + n for n in range(1, cluster.controllers + 1))]
+    """Refuse `peers` that are no nodes of the cluster, or none but the targets themselves."""
+    if not isinstance(fault, Partition):
+        return
+    peers, target = fault.peers, fault.target
+    brokers = range(1, cluster.brokers + 1)
+    controllers = range(CONTROLLER_ID_BASE + 1, CONTROLLER_ID_BASE + cluster.controllers + 1)
     for number in peers if isinstance(peers, tuple) else ():
-        if number not in node_ids:
-            yield ("peers",), f"{number} is not the id of a node: expected {', '.join(map(str, node_ids))}"
+        if number not in (*brokers, *controllers):
+            expected = ", ".join(map(str, (*brokers, *controllers)))
+            yield ("peers",), f"{number} is not the id of a node: expected {expected}"
     if peers == "controllers" and not cluster.controllers:
         yield ("peers",), "the cluster has no controllers that are no brokers"
+    own_kind, hit = brokers, target.brokers_hit(cluster.brokers)
+    if cluster.controllers and target.role in CONTROLLER_ROLES:
+        own_kind, hit = controllers, target.controllers_hit(cluster.controllers)
+    # Nodes that are targets for certain: a role such as `leader` names one of its kind, nobody knows which.
+    hit_ids = own_kind if hit == len(own_kind) else [own_kind[0] - 1 + number for number in target.numbers]
+    named = {None: own_kind, "brokers": brokers, "controllers": controllers}
+    if not set(peers if isinstance(peers, tuple) else named[peers]) - set(hit_ids):
+        yield ("target",), f"{target.text}: there are no others to be cut off from: expected other `peers`"
 
 
 def _check_partition(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Refuse a partition that cuts nothing: its peers are its targets, or no connection leads to its listener."""
+    """Refuse a partition that cuts nothing, since no connection leads to its listener."""
     if not isinstance(fault, Partition):
         return
     peers = fault.peers
     hits_controllers = bool(cluster.controllers) and fault.target.role in CONTROLLER_ROLES
-    hit = fault.target.controllers_hit(cluster.controllers)
-    if hits_controllers and peers in (None, "controllers") and hit == cluster.controllers:
-        message = "there are no other controllers to be cut off from: expected `peers: brokers`"
-        yield ("target",), f"{fault.target.text}: {message}"
     controller_peer = hits_controllers  # whether a peer is a controller: by default, a controller's peers are
     if peers is not None:
         names_controllers = isinstance(peers, tuple) and any(number > CONTROLLER_ID_BASE for number in peers)
@@ -273,6 +300,11 @@ def _check_links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusa
     api = keys.get("api")
     if api is not None and (refusal := why_no_api(api)) is not None:
         yield ("api",), refusal
+    role, _, number = str(keys.get("sender") or "").partition(":")
+    are_controllers = role == "controllers" or (role == "controller" and number)
+    count, noun = (cluster.controllers, "dedicated controller") if are_controllers else (cluster.brokers, "broker")
+    if not 1 <= int(number or 1) <= count:
+        yield ("sender",), f"{keys['sender']}: the cluster has {counted(count, noun)}"
 
 
 def _check_clients(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
@@ -288,6 +320,10 @@ def _check_clients(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refu
         if fault.kind == "stale" and not (has_kafka_config_names(lane.client) and checks_epochs(lane.as_lane(()))):
             client = f"the client of {lane.lane} may go back to a leader that was replaced"
             yield ("fault",), f"{client}: expected librdkafka 2.1, Java 2.3 or later"
+        loses = fault.kind in ("answer", "cut", "drop") and keys["side"] == "response" and keys["nth"] is None
+        if lane.share is not None and loses and keys["api"] in (None, "ShareFetch"):
+            lost = "every ShareFetch response that is lost costs its records a delivery"
+            yield ("fault",), f"{lost}, up to the limit of lane {lane.lane}: expected nth, or another api"
 
 
 _CHECKS: tuple[Callable[[ClusterSpec, PhaseSpec, Fault], Refusals], ...] = (

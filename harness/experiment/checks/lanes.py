@@ -25,7 +25,7 @@ from kafka_chaos.harness.cluster.security import PLAINTEXT
 from kafka_chaos.harness.experiment import lane_specs
 from kafka_chaos.harness.experiment.checks.faults import check_entries, check_faults
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
-from kafka_chaos.harness.experiment.known_configs import refused_broker_keys, refused_keys
+from kafka_chaos.harness.experiment.known_configs import UNCLEAN, refused_broker_keys, refused_keys
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, PhaseSpec, Refusals, raise_first
 from kafka_chaos.harness.signals import new_client
 
@@ -123,6 +123,9 @@ def _check_share(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
         if lane.share.delivery_limit != limit:
             message = f"before Kafka 4.4 brokers decide: expected {limit}, or set {SHARE_DELIVERY_LIMIT}"
             yield ("share", "delivery_limit"), f"{message} in cluster.broker_configs"
+    if str(configs.get(UNCLEAN)).lower() == "true":
+        message = "the state of share groups may be lost, which no prediction says"
+        yield ("share",), f"with {UNCLEAN} in cluster.broker_configs, {message}: expected the lane's own key"
     least = int(str(configs[SHARE_SHORTEST_LOCK]))
     if lane.share.lock_ms < least:
         yield ("share", "lock_ms"), f"expected at least {least}, the brokers' {SHARE_SHORTEST_LOCK}"

@@ -18,6 +18,8 @@ class FaultEvents(Observer):
     _: KW_ONLY
     phase: str
     lanes: tuple[str, ...]
+    brokers: int
+    """How many the cluster has."""
 
     def requested(self, fault_id: str, fault: Fault, resolved: tuple[str, ...], *, late: float | None) -> None:
         self.events.emit(
@@ -28,7 +30,7 @@ class FaultEvents(Observer):
                 resolved=resolved,
                 lanes=tuple(lane for lane in self.lanes if concerns(fault, lane)),
                 parameters=parameters(fault),
-                model_faults=fault.model_faults(len(resolved)),
+                model_faults=fault.model_faults(self.brokers),
                 at=None if late is None else fault.at,  # None in a lock-step phase: its faults have no times
                 duration=None if late is None else fault.duration,
                 late=None if late is None else round(late, 3),

@@ -132,6 +132,12 @@ def test_a_transactional_lane_is_idempotent_and_has_its_settings() -> None:
     assert again.model_dump() == experiment.model_dump()
 
 
+def test_what_differs_between_brokers_is_run_again_as_written() -> None:
+    of_brokers = "brokers: 3\n  broker_versions: {1: 3.8.1}\n  configs_of: {2: {num.io.threads: 4}}"
+    experiment = parse_experiment(GOOD.replace("brokers: 3", of_brokers), "good.yaml")
+    assert parse_experiment(dump_experiment(experiment, {}), "again.yaml").cluster == experiment.cluster
+
+
 def test_a_group_whose_brokers_assign_has_no_assignor() -> None:
     newer = "brokers: 3\n  kafka_version: 4.3.1\n  metadata_mode: kraft"
     text = GOOD.replace("acks: 1", "group: {protocol: consumer}").replace("brokers: 3", newer)

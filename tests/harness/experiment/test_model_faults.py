@@ -36,6 +36,15 @@ def test_whoever_stops_the_controllers_may_end_every_session(
     assert lane(cluster, f"fault: pause, target: {target}, at: 1, duration: 5").faults == expected
 
 
+@pytest.mark.parametrize(("fault", "crashes"), [("client-pause", 1), ("client-kill", 1)])
+def test_a_paused_member_of_a_share_group_drops_its_records_as_a_killed_one(fault: str, crashes: int) -> None:
+    text = f"name: x\ncluster: {DEDICATED}\nlanes: [{{lane: orders, client: java, share: {{}}}}]\nschedule:\n"
+    schedule = f"  - {{fault: {fault}, target: member(orders), at: 1, duration: 5}}\n"
+    ((_, _, found),) = parse_experiment(text + schedule, "kraft.yaml").lanes
+    assert found.share is not None
+    assert found.share.crashes == crashes
+
+
 @pytest.mark.parametrize(("second", "more"), [(4, EXPIRY), (6, EXPIRY), (7, ())])
 def test_faults_that_overlap_count_together_also_at_controllers_that_are_no_brokers(
     second: int, more: tuple[str, ...]

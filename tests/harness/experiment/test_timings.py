@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kafka_chaos.contract.command.errors import LaneError
 from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly, Timings
@@ -60,7 +61,9 @@ def test_the_harness_s_own_defaults_go_before_those_of_kafka() -> None:
         ("", "configs_of: {2: {replica.lag.time.max.ms: 4000}}", {"lag_ms": 30_000}),
         ("", "broker_configs: {replica.lag.time.max.ms: 4000}", {"lag_ms": 4_000}),
         (", producer_configs: {linger.ms: 1500.5}", "", {"linger_ms": 1_501}),
+        (", client: aiokafka, producer_configs: {linger_ms: 5000}", "", {"linger_ms": 5_000}),
         ("", "", {"linger_ms": None}),
+        (", producer_configs: {message.timeout.ms: 0}", "", {"delivery_ms": 86_400_000}),  # never
         (", producer_configs: {request.timeout.ms: 1500}", "", {"request_ms": 1_500, "connect_ms": 30_000}),
         # Of both roles, the longest counts.
         (", consumer_configs: {socket.timeout.ms: 90000}", "", {"fetch_ms": 90_000, "request_ms": 30_000}),
@@ -83,6 +86,11 @@ def test_what_an_experiment_sets_counts_in_the_words_of_its_client(
 ) -> None:
     found = timings(lane, cluster)
     assert {name: getattr(found, name) for name in expected} == expected
+
+
+def test_a_client_s_time_out_that_is_no_number_is_refused() -> None:
+    with pytest.raises(LaneError, match=r"request\.timeout\.ms: '5s' is not valid: expected a number of millisec"):
+        timings(", client: java, producer_configs: {request.timeout.ms: 5s}")
 
 
 @pytest.mark.parametrize("kind", KINDS)

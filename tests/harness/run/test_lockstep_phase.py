@@ -1,6 +1,8 @@
 """A lock-step phase reports each condition of its prediction that was not kept."""
 
 import threading
+import time
+from collections.abc import Sequence
 from typing import Any
 from unittest.mock import Mock
 
@@ -29,9 +31,12 @@ class FakeAdmin:
         return {0: self.states.pop(0) if len(self.states) > 1 else self.states[0]}
 
 
-def executed(admin: FakeAdmin, *, lag_time_max: float = 30.0) -> tuple[str | None, list[str], int]:
+def executed(
+    admin: FakeAdmin, *, lag_time_max: float = 30.0, steps: Sequence[LockstepStep] = STEPS
+) -> tuple[str | None, list[str], int]:
     """Why the phase was broken, if it was, the kinds of the faults that it injected, and how many it healed."""
     injector = Mock()
+    injector.inject.side_effect = lambda fault: Mock(injected_at=time.monotonic())
     sent = iter(range(0, 100 * RECORDS_PER_APPEND, RECORDS_PER_APPEND))
 
     def counts() -> dict[str, Counts]:
@@ -44,7 +49,7 @@ def executed(admin: FakeAdmin, *, lag_time_max: float = 30.0) -> tuple[str | Non
         step_seconds=0.0, lag_time_max=lag_time_max, injector=injector, admin=stand_in,
         counts=counts, say=lambda text: None, cancelled=threading.Event(),
     )  # fmt: skip
-    broken = run.run(STEPS)
+    broken = run.run(steps)
     return broken, [call.args[0].kind for call in injector.inject.call_args_list], injector.heal.call_count
 
 
@@ -67,7 +72,8 @@ def test_a_broken_condition_is_the_reason(states: list[PartitionState], expected
     assert executed(FakeAdmin(*states)) == (expected, ["partition", "kill"], 1)
 
 
-def test_a_cut_that_outlasts_the_lag_time_is_the_reason() -> None:
-    broken, *_ = executed(FakeAdmin(FULL), lag_time_max=0.0)
+@pytest.mark.parametrize("ending", [LockstepStep.KILL_LEADER, LockstepStep.PAUSE_LEADER])
+def test_a_cut_that_outlasts_the_lag_time_is_the_reason(ending: LockstepStep) -> None:
+    broken, *_ = executed(FakeAdmin(FULL), lag_time_max=0.0, steps=[LockstepStep.CUT_REPLICATION, ending])
     assert broken is not None
     assert broken.startswith("the cut lasted 0.0 s, longer than replica.lag.time.max.ms")

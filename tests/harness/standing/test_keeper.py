@@ -83,7 +83,7 @@ def served() -> Iterator[StandingCluster]:
     cluster, events = Running(leaders={("orders", 0): 1}), EventBus()
     note = noted("test", folder)
     with (
-        Injector(cluster, FaultEvents(events, phase="test", lanes=()), seed=0) as injector,  # type: ignore[arg-type]
+        Injector(cluster, FaultEvents(events, phase="test", lanes=(), brokers=3), seed=0) as injector,  # type: ignore[arg-type]
         Listener(str(folder / SOCKET), "AF_UNIX") as listener,
     ):
         keeper = Keeper(note, cluster, injector, cluster)  # type: ignore[arg-type]

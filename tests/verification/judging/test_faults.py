@@ -111,7 +111,7 @@ def test_a_fault_counts_for_each_container_that_it_hit(
 
 
 @pytest.mark.parametrize(
-    ("brokers", "hit", "ends_sessions"), [(2, 1, True), (3, 1, False), (3, 2, True), (5, 2, False)]
+    ("brokers", "hit", "ends_sessions"), [(2, 1, True), (3, 1, False), (3, 2, True), (5, 1, False), (5, 2, True)]
 )
 def test_in_kraft_mode_sessions_may_end_once_no_majority_of_the_brokers_is_left(
     brokers: int, hit: int, ends_sessions: bool

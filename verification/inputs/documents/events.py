@@ -141,7 +141,7 @@ class Events:
         missing = Counter(lane.faults) - reported
         hit = sum(len(fault.brokers) for fault in concerning)
         hits_others = any(len(fault.brokers) < len(set(fault.resolved)) for fault in concerning)
-        voters = brokers or lane.replication_factor
+        voters = min(3, brokers or lane.replication_factor)
         if hits_others or (lane.metadata_mode == KRAFT and not has_majority(max(0, voters - hit), voters)):
             del missing[SESSION_EXPIRY]
         return sorted(missing.elements())

@@ -41,6 +41,12 @@ def test_only_a_fault_that_acts_on_requests_gets_links(fault: type[FrameFault]) 
     [
         (["fault: hold, target: leader(one), api: Produced"], "", r"api: 'Produced' is no Kafka request: .*Produce"),
         (["fault: hold, target: all, lane: two"], "", "lane: there is no lane two; the lanes are one"),
+        (["fault: hold, target: all, sender: broker:9"], "", "sender: broker:9: the cluster has 3 brokers"),
+        (
+            ["fault: hold, target: all, sender: controller:1"],
+            "",
+            "controller:1: the cluster has 0 dedicated controllers",
+        ),
         (["fault: hold, target: zookeeper"], "", "target: zookeeper: ZooKeeper does not speak Kafka's protocol"),
         (["fault: hold, target: all"], ", security: mtls", "fault: hold reads requests, and mtls encrypts them"),
         (["fault: hold, target: all"], ", advertise: ci", "fault: hold can't be done where advertise names another"),

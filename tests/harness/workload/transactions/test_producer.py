@@ -313,8 +313,10 @@ def test_restarts_are_even_and_in_turn_and_records_time_out_before_their_transac
     settings = LaneSpec(lane="pay", transactional={"producers": 2, "restarts": 3}).transactional  # type: ignore[arg-type]
     assert settings is not None
     assert [restart_times(settings, number, 40) for number in (0, 1)] == [[10, 30], [20]]
-    lane = LaneSpec(lane="pay", transactional={"timeout_ms": 5_000})  # type: ignore[arg-type]
     load = LoadSettings(bootstrap_servers="", workload=WorkloadSpec(), tables=bench.tables, on_notice=print)
-    configs = load.producer_configs(lane)
-    assert (configs["transaction.timeout.ms"], configs["message.timeout.ms"]) == (5_000, 5_000)
+    for given, expected in (({}, 5_000), ({"message.timeout.ms": 0}, 5_000), ({"delivery.timeout.ms": 4_000}, 4_000)):
+        lane = LaneSpec(lane="pay", transactional={"timeout_ms": 5_000}, producer_configs=given)  # type: ignore[arg-type]
+        configs = load.producer_configs(lane)
+        assert (configs["transaction.timeout.ms"], configs["message.timeout.ms"]) == (5_000, expected)
+        assert "delivery.timeout.ms" not in configs
     assert (configs["enable.idempotence"], configs["acks"]) == (True, "all")
