@@ -20,7 +20,6 @@ def _checked_version(version: str) -> str:
 
 
 VersionNumber = Annotated[str, AfterValidator(_checked_version)]
-
 _BrokerNumber = Annotated[int, Field(strict=False)]  # numbers are texts where a run's experiment.yaml has them as keys
 
 

@@ -134,10 +134,8 @@ class PhaseSpec(Spec):
         return 0 if group_or_share is None else group_or_share.members + group_or_share.joins
 
     def member_crashes(self, lane: LaneSpec) -> int:
-        """How many members of the lane's group, loop or share group the timed faults may end.
-
-        A member of a share group that was paused drops the records that it holds as if it had ended.
-        """
+        """How many members of the lane's group, loop or share group the timed faults may end."""
+        # A member of a share group that was paused drops the records that it holds, as if it had ended.
         ends = [fault for fault in self.faults if fault.crashes_members or lane.share is not None]
         return sum(self.members_hit(fault) for fault in ends if fault.target.lane == lane.lane)
 

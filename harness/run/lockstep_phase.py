@@ -51,7 +51,9 @@ class LockstepRun:
     def run(self, steps: Sequence[LockstepStep]) -> str | None:
         """Execute the steps in order. Returns in words the last condition that was not met; None if all were met."""
         actions: Mapping[LockstepStep, Callable[[], str | None]] = {
-            LockstepStep.CUT_REPLICATION: self._cut,
+            LockstepStep.CUT_REPLICATION: lambda: self._inject(
+                Partition(target=self._leader_target(), direction="in", port="replication", action="reject")
+            ),
             LockstepStep.HEAL_REPLICATION: lambda: self._heal("partition"),
             LockstepStep.APPEND: self._append,
             LockstepStep.KILL_LEADER: lambda: self._end_leadership(Kill(target=self._leader_target())),
@@ -67,9 +69,6 @@ class LockstepRun:
             self.say(f"executing step {step}")
             unmet = actions[step]() or unmet
         return unmet
-
-    def _cut(self) -> None:
-        self._inject(Partition(target=self._leader_target(), direction="in", port="replication", action="reject"))
 
     def _append(self) -> None:
         """Wait until every lane has sent `RECORDS_PER_APPEND` more records, and for at least `step_seconds`."""

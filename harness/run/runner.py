@@ -230,8 +230,7 @@ class Stages:
             # Until a leader itself knows that it leads, it drops what comes with acks=0.
             await_replicated(admin, [*created_before_load])
         groups = {lane.lane: lane.group_id for lane in phase.lanes}
-        lanes, brokers = phase_run.lanes, layout.brokers
-        observer = FaultEvents(self.run.events, phase=phase.phase, lanes=lanes, brokers=brokers)
+        observer = FaultEvents(self.run.events, phase=phase.phase, lanes=phase_run.lanes, brokers=layout.brokers)
         with phase_run.under_load() as load:
             topics = [lane.topic_name for lane in phase.lanes]
             view = ClusterView(cluster, admin, groups=groups, clients=load, topics=topics)

@@ -187,8 +187,10 @@ def start_and_serve(name: str, spec: Mapping[str, Any], disks: bool, clocks: boo
             servers_in_network=cluster.bootstrap_servers_in_network,
         )
         events, view = EventBus(), ClusterView(cluster, cluster.admin())
-        observer = FaultEvents(events, phase=name, lanes=(), brokers=cluster.spec.brokers)
-        with Injector(view, observer, seed=0) as injector, Listener(str(folder.path / SOCKET), "AF_UNIX") as listener:
+        with (
+            Injector(view, FaultEvents(events, phase=name, lanes=(), brokers=cluster.spec.brokers), seed=0) as injector,
+            Listener(str(folder.path / SOCKET), "AF_UNIX") as listener,
+        ):
             keeper = Keeper(note, cluster, injector, view)
             events.add(keeper.pass_on)
             signal.signal(signal.SIGTERM, keeper.end)

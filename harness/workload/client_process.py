@@ -110,8 +110,9 @@ class SupervisedProcess:
                 stderr=stderr,
                 encoding="utf-8",
                 errors="replace",
-                # A process group: our signals also reach the client that a script starts, and Ctrl-C reaches neither.
-                start_new_session=True,
+                # A group: our signals also reach the client that a script starts, and Ctrl-C reaches neither. In our
+                # session: if we are killed while the group is stopped, the kernel ends it.
+                process_group=0,
             )
         self._thread = threading.Thread(target=self._listen, name=f"client-{self.name}", daemon=True)
         self._thread.start()

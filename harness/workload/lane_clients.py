@@ -69,7 +69,7 @@ class LaneClients:
         assert source is not None
         if function is None:
             return ConsumerGroup(self.lane, source, self.load).begin()
-        return ApplicationMembers(self.lane, function, self.load, source=source, has_groups=True)
+        return ApplicationMembers(self.lane, function, self.load, source=source)
 
     def make_readers(self) -> tuple[LaneReaders, Members | None]:
         """Make the consumers that read the whole lane, and the members of its group, if it has one.
@@ -80,7 +80,7 @@ class LaneClients:
         lane, load = self.lane, self.load
         if (function := self.application.consumer) is not None:
             has_followers = lane.group is not None or lane.transactional is not None
-            application = ApplicationMembers(lane, function, load, has_groups=has_followers)
+            application = ApplicationMembers(lane, function, load)
             return (self._followers(), application) if has_followers else ((application,), None)
         if lane.share is not None:
             return self._followers(), ShareGroup(lane, load).begin()

@@ -7,7 +7,7 @@ from kafka_chaos.harness.experiment.file import parse_experiment
 
 ORDERS, KRAFT, FOUR = "{lane: orders}", "{metadata_mode: kraft}", "{brokers: 4}"
 SINGLE = "{lane: orders, replication_factor: 1}"
-SHARED = "{lane: orders, client: java, share: {}}"
+SHARED = "{lane: orders, client: java 4.3.1, share: {}}"
 LOOP = f"{ORDERS}, {{lane: doubled, loop: {{source: orders}}}}"
 UNCLEAN_BROKERS = "{metadata_mode: kraft, broker_configs: {unclean.leader.election.enable: true}}"
 UNCLEAN = "{lane: orders, min_insync_replicas: 3, unclean_leader_election: true}"
@@ -45,7 +45,7 @@ UNCLEAN = "{lane: orders, min_insync_replicas: 3, unclean_leader_election: true}
         ("partition, target: broker:1, peers: []", ORDERS, "{}", "no others to be cut off from"),
         ("stop, target: 'brokers:1,2,3', stagger: 5, duration: 20", ORDERS, KRAFT, "the last of them could not shut"),
         ("cut, target: all, api: ShareFetch, side: response", SHARED, KRAFT, "expected nth, or another api"),
-        ("client-pause, target: member(orders)", SHARED, UNCLEAN_BROKERS, "state of share groups may be lost"),
+        ("client-pause, target: member(orders)", SHARED, UNCLEAN_BROKERS, "may lose the state of share groups"),
     ],
 )
 def test_a_fault_that_can_not_be_is_refused(fault: str, lanes: str, cluster: str, expected: str) -> None:

@@ -65,9 +65,9 @@ def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
 def _check_controlled_shutdown(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse the fault `stop` where brokers could not shut down: in KRaft mode, they need an active controller."""
     voters = 0 if cluster.controllers else cluster.as_layout().voters
-    ongoing = [other for other in phase.faults if other.at <= fault.at < other.at + other.duration]
-    down = [other.target for other in ongoing if other is fault or other.holds in (DOWN, FROZEN)]
-    stopped = min(voters, sum(target.brokers_hit(cluster.brokers) for target in down))
+    others = [other for other in phase.faults if other is not fault and other.holds in (DOWN, FROZEN)]
+    down = [fault, *(other for other in others if other.at <= fault.at < other.at + other.duration)]
+    stopped = min(voters, sum(one.target.brokers_hit(cluster.brokers) for one in down))
     # The last broker to stop still takes part in the quorum while it shuts down.
     if fault.kind == "stop" and 2 * (voters - stopped + 1) <= voters:
         reason = "since brokers that are controllers leave no majority of controllers behind"
@@ -245,8 +245,6 @@ def _check_peers(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusa
         if number not in (*brokers, *controllers):
             expected = ", ".join(map(str, (*brokers, *controllers)))
             yield ("peers",), f"{number} is not the id of a node: expected {expected}"
-    if peers == "controllers" and not cluster.controllers:
-        yield ("peers",), "the cluster has no controllers that are no brokers"
     own_kind, hit = brokers, target.brokers_hit(cluster.brokers)
     if cluster.controllers and target.role in CONTROLLER_ROLES:
         own_kind, hit = controllers, target.controllers_hit(cluster.controllers)
@@ -254,7 +252,7 @@ def _check_peers(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusa
     hit_ids = own_kind if hit == len(own_kind) else [own_kind[0] - 1 + number for number in target.numbers]
     named = {None: own_kind, "brokers": brokers, "controllers": controllers}
     if not set(peers if isinstance(peers, tuple) else named[peers]) - set(hit_ids):
-        yield ("target",), f"{target.text}: there are no others to be cut off from: expected other `peers`"
+        yield (("target",), f"{target.text}: there are no others to be cut off from: expected other peers or targets")
 
 
 def _check_partition(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:

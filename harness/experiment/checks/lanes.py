@@ -124,8 +124,7 @@ def _check_share(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
             message = f"before Kafka 4.4 brokers decide: expected {limit}, or set {SHARE_DELIVERY_LIMIT}"
             yield ("share", "delivery_limit"), f"{message} in cluster.broker_configs"
     if str(configs.get(UNCLEAN)).lower() == "true":
-        message = "the state of share groups may be lost, which no prediction says"
-        yield ("share",), f"with {UNCLEAN} in cluster.broker_configs, {message}: expected the lane's own key"
+        yield ("share",), f"{UNCLEAN} in cluster.broker_configs may lose the state of share groups: set the lane's own"
     least = int(str(configs[SHARE_SHORTEST_LOCK]))
     if lane.share.lock_ms < least:
         yield ("share", "lock_ms"), f"expected at least {least}, the brokers' {SHARE_SHORTEST_LOCK}"

@@ -26,7 +26,10 @@ class RunSummary:
     """
 
     def __init__(self, template: str, write: Callable[[str], object]) -> None:
-        pages = environment().overlay(autoescape=".xml" in template, finalize=_clean)
+        # Markup, a subclass of str, is clean already.
+        pages = environment().overlay(
+            autoescape=".xml" in template, finalize=lambda value: xml_text(value) if type(value) is str else value
+        )
         pages.filters = pages.filters | {"found_in": _found_in}  # a copy: the overlay shares the environment's filters
         self._template, self._write = pages.get_template(template), write
         self._started = RunStarted(run_id="", experiment="kafka-chaos", lanes=())
@@ -42,10 +45,6 @@ class RunSummary:
             case RunEnded():
                 run = {"experiment": self._started.experiment, "lanes": self._started.lanes, "judged": self._judged}
                 self._write(self._template.render(ended=event, **run))
-
-
-def _clean(value: object) -> object:
-    return xml_text(value) if type(value) is str else value  # Markup, a subclass of str, is clean already
 
 
 def _found_in(counts: Mapping[str, int]) -> str:

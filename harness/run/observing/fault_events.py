@@ -18,8 +18,7 @@ class FaultEvents(Observer):
     _: KW_ONLY
     phase: str
     lanes: tuple[str, ...]
-    brokers: int
-    """How many the cluster has."""
+    brokers: int  # in the cluster
 
     def requested(self, fault_id: str, fault: Fault, resolved: tuple[str, ...], *, late: float | None) -> None:
         self.events.emit(

@@ -28,29 +28,27 @@ _RESETS_TO_THE_START = ("smallest", "earliest", "beginning")
 class ApplicationConsumers(Readers):
     """All consumers that the application of one lane makes, and the records that they receive.
 
-    With `has_groups`, the assignments and commits of the consumers' groups are recorded, too.
+    With transactions or a `group_id`, assignments are recorded, too, and commits if the consumers form that group.
     """
 
-    def __init__(self, lane: LaneSpec, load: LoadSettings, *, has_groups: bool = False) -> None:
+    def __init__(self, lane: LaneSpec, load: LoadSettings, *, group_id: str | None = None) -> None:
         super().__init__()
         # Markers, aborted records, compaction and retention may leave offset 0 without a record.
         self.begins_at_0 = lane.transactional is None and lane.cleanup_policy is None
         self.clients: list[ApplicationConsumer] = []
-        self.group_ids: set[str] = set()
         self.topic = lane.topic_name
         self.codec = IdentityCodec(lane.lane)
         self._lane = lane.lane
         self._load = load
-        self._has_groups = has_groups
+        self.group_id = group_id
+        self._has_assignments = group_id is not None or lane.transactional is not None
 
     def client(self, configs: Mapping[str, object]) -> ApplicationConsumer:
         """Make one more consumer, with these configs."""
-        group_id, isolation = str(configs["group.id"]), str(configs.get("isolation.level", READ_COMMITTED))
-        group_options: dict[str, Any] = {"group": group_id, "isolation": isolation} if self._has_groups else {}
-        rows = ConsumedRows(self._load, lane=self._lane, readers=self, **group_options)
+        isolation = str(configs.get("isolation.level", READ_COMMITTED)) if self._has_assignments else None
+        rows = ConsumedRows(self._load, lane=self._lane, readers=self, group=self.group_id, isolation=isolation)
         client = ApplicationConsumer(self, configs, rows, f"{self._lane}-application-{len(self.clients) + 1}")
         self.clients.append(client)
-        self.group_ids.add(group_id)
         return client
 
     def leave(self) -> None:

@@ -75,7 +75,10 @@ class Handle(Generic[R]):
         key, group, group_id = reading_group(self._lane, read_lane)
         own_configs = dict(configs or {})
         decided = {} if group is None else configs_decided_by(group)
-        group_id = f"kafka-chaos-{self.topic}" if group is None else group_id
+        if group is None:
+            group_id = f"kafka-chaos-{self.topic}"
+        elif own_configs.get("group.id", group_id) != group_id:
+            raise UsageFailure(f"group.id: the lane {self.lane} has one group, {group_id}: leave it out")
         for name, value in decided.items():
             if name in own_configs and _as_text(own_configs[name]) != _as_text(value):
                 raise self._contradiction(name, f"a {key} with {name}={_as_text(value)}", f"{key}={{...}}")

@@ -24,18 +24,9 @@ class ApplicationMembers(ApplicationConsumers):
     """
 
     def __init__(
-        self,
-        lane: LaneSpec,
-        function: Callable[[Any], object],
-        load: LoadSettings,
-        *,
-        source: LaneSpec | None = None,
-        has_groups: bool = False,
+        self, lane: LaneSpec, function: Callable[[Any], object], load: LoadSettings, *, source: LaneSpec | None = None
     ) -> None:
-        """`has_groups`: whether assignments and commits are recorded, too.
-
-        Raises `UsageFailure` if the group's settings ask for crashes or the like, which only the harness's members do.
-        """
+        """Raises `UsageFailure` if the group is to have crashes or the like, which only the harness's members do."""
         self.read_lane = lane if source is None else source
         key, group, group_id = reading_group(lane, self.read_lane)
         for name in ("crashes", "freezes", "joins", "leaves"):
@@ -44,8 +35,7 @@ class ApplicationMembers(ApplicationConsumers):
                     f"{key}: the lane {lane.lane} has {name}={getattr(group, name)}, which the harness does to its own "
                     "members only: leave it out where the application brings its own"
                 )
-        self._own_groups = () if group is None else (group_id,)
-        super().__init__(self.read_lane, load, has_groups=has_groups)
+        super().__init__(self.read_lane, load, group_id=None if group is None else group_id)
         self.output = WrittenRecords()
         self._name = f"the {'consumer' if source is None else 'producer'} function of lane {lane.lane}"
         handle: handles.ConsumerHandle | handles.LoopHandle
@@ -75,10 +65,9 @@ class ApplicationMembers(ApplicationConsumers):
         self.output.finish(timeout, NOT_CANCELLED)
 
     def committed_offsets(self) -> dict[str, dict[int, int]]:
-        """The committed offsets of the consumers' groups, by group id and partition; raises `ClusterFailure`."""
-        # No groups if the lane has none. The function may have made consumers of other groups, or no consumers.
-        groups = self._own_groups and (self.group_ids or self._own_groups)
-        return {group: offsets_committed_by(group, self.read_lane, self._load) for group in groups}
+        """The committed offsets of the lane's group, by group id and partition; raises `ClusterFailure`."""
+        group = self.group_id
+        return {} if group is None else {group: offsets_committed_by(group, self.read_lane, self._load)}
 
     def close(self) -> None:
         """End the function."""

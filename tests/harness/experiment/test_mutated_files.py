@@ -64,7 +64,7 @@ phases:
     lanes: [{lane: fast, acks: 1, leader: 1}]
     steps:
       target: leader(fast)
-      steps: [cut-replication, append, kill-leader, elect, restart]
+      steps: [append, kill-leader, elect, restart]
       step_seconds: 1
   - phase: timed
     lanes:

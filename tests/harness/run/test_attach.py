@@ -103,7 +103,7 @@ def attached_topic(cluster: Cluster, admin: ClusterAdmin) -> str:
         ("acks: all, leader: 1", "steps: {target: leader(orders), steps: [append]}\n",
          "a lock-step phase need this project"),
         ("acks: all, leader: 1", "", "an attached cluster is not changed"),
-        ("acks: all, client: java, share: {}", "", "an attached cluster is not changed"),
+        ("acks: all, client: java 4.3.1, share: {}", "cluster: {metadata_mode: kraft}\n", "attached cluster is not"),
         ("acks: all, topic_configs: {retention.ms: -1}", "", "an attached cluster is not changed"),
     ],
 )  # fmt: skip

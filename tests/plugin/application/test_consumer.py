@@ -22,7 +22,7 @@ from tests.plugin.application.producing import LANE
 class Consuming:
     def __init__(self, folder: Path, lane: LaneSpec = LANE) -> None:
         self.folder = folder
-        load = load_of(folder)
+        load = load_of(folder, lane)
         self.tables = load.tables
         self.recorder = ApplicationConsumers(lane, load)
         self.handle = ConsumerHandle(lane, load, self.recorder)

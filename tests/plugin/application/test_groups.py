@@ -49,7 +49,7 @@ class Recorded:
         self.folder = folder
         load = load_of(folder, ORDERS, BILLS)
         self.tables = load.tables
-        self.inputs = ApplicationConsumers(ORDERS, load, has_groups=True)
+        self.inputs = ApplicationConsumers(ORDERS, load, group_id=ORDERS.group_id)
         self.outputs = ApplicationProducers(BILLS, load, self.inputs)
         self.member = ConsumerHandle(ORDERS, load, self.inputs)
         self.loop = LoopHandle(BILLS, ORDERS, load, self.outputs)
@@ -177,6 +177,8 @@ def test_settings_that_contradict_the_group_are_refused(recorded: Recorded, give
     for handle in (recorded.member, recorded.loop):
         with pytest.raises(UsageFailure, match=f"{key}: the lane .* has a (group|loop) with {key}="):
             handle.consumer(given)
+    with pytest.raises(UsageFailure, match=r"group\.id: the lane orders has one group, orders-group: leave it out"):
+        recorded.member.consumer({"group.id": "billing"})
     assert recorded.member.consumer({"session.timeout.ms": "6000"})._client.configs["session.timeout.ms"] == 6_000
 
 
@@ -187,7 +189,25 @@ def test_what_the_harness_does_to_its_own_members_is_refused_for_an_application(
     assert lane.group_id == "orders-group"
 
 
+def test_a_consumer_of_its_own_group_in_a_lane_with_transactions_has_assignments_and_no_commits(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    lane = LaneSpec(lane="orders", topic="orders-1", transactional={})  # type: ignore[arg-type]
+    load = load_of(tmp_path / "transactional", lane)
+    members = ApplicationMembers(lane, lambda app: None, load)
+    consumer = ConsumerHandle(lane, load, members).consumer({"group.id": "billing", "enable.auto.commit": True})
+    consumer.subscribe(["orders-1"])
+    consumer._client.gives(0)
+    polled(consumer, order(0))
+    consumer._note_committed(None, [TopicPartition("orders-1", 0, 1)])
+    members.leave()
+    load.tables.close()
+    (row,) = rows_in(tmp_path / "transactional" / "assignments")
+    assert (row["group"], members.committed_offsets()) == (None, {})
+
+
 def test_a_loop_s_outputs_name_their_inputs_and_carry_one_identity(recorded: Recorded) -> None:
+    recorded.inputs.group_id = "bills-loop"
     consumer, producer = recorded.loop.consumer(), recorded.loop.producer()
     consumer.subscribe([recorded.loop.source_topic])
     consumer._client.gives(0)
@@ -207,6 +227,7 @@ def test_a_loop_s_outputs_name_their_inputs_and_carry_one_identity(recorded: Rec
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_offsets_in_a_transaction_are_commits_of_it(recorded: Recorded, refused: bool) -> None:
+    recorded.inputs.group_id = "bills-loop"
     recorded.loop.consumer().close()
     consumer, producer = recorded.loop.consumer(), recorded.loop.producer({"transactional.id": "bills-0"})
     consumer.subscribe(["orders-1"])

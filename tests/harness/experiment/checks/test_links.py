@@ -52,7 +52,7 @@ def test_only_a_fault_that_acts_on_requests_gets_links(fault: type[FrameFault]) 
         (["fault: hold, target: all"], ", advertise: ci", "fault: hold can't be done where advertise names another"),
         (["fault: clock-step, target: all, seconds: 9"], ", advertise: ci", "clock-step can't be done where advertise"),
         (
-            ["fault: hold, target: all", "fault: partition, target: all, port: replication, direction: in"],
+            ["fault: hold, target: all", "fault: partition, target: broker:1, port: replication, direction: in"],
             "",
             "port: replication: connections to the target's listeners pass its link",
         ),

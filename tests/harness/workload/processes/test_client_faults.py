@@ -1,6 +1,8 @@
 """Faults of clients that are processes of their own: who is killed, and who takes its place when that is over."""
 
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +20,16 @@ from tests.harness.workload.loads import load_of, running
 from tests.harness.workload.processes.fake_client import Started
 from tests.parquet import rows_in
 
+KILLED_HARNESS = """
+import os, signal, sys
+from unittest.mock import Mock
+from kafka_chaos.harness.workload.client_process import SupervisedProcess
+begin = {"lane": "orders", "role": "producer"}
+client = SupervisedProcess([sys.executable, "-c", "input(); input()"], begin, Mock(), name="p", on_notice=print)
+client.pause()
+os.write(1, str(client.state()["Pid"]).encode())
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 READ = 'tell("read", partition=[0, 0], offset=[0, 1], producer_id=[3, 3], seq=[0, 1])'
 
 
@@ -86,6 +98,13 @@ def test_a_frozen_producer_goes_on_when_it_is_thawed(tmp_path: Path) -> None:
         before = load.acknowledged
         wait_until(lambda: load.acknowledged > before, "it to go on", timeout=30)
         assert (len(load.producers), started[0].problems) == (1, [])
+
+
+def test_a_frozen_client_of_a_harness_that_is_killed_ends() -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED_HARNESS], stdout=subprocess.PIPE, check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    status = Path("/proc") / done.stdout.decode() / "status"
+    wait_until(lambda: not status.exists() or "State:\tZ" in status.read_text(), "the client to end", timeout=30)
 
 
 def test_a_consumer_that_a_fault_kills_reads_from_the_start_under_a_new_name(tmp_path: Path) -> None:
