@@ -107,12 +107,6 @@ def test_there_is_one_entry_for_each_broker_hit(kind: str, target: str, brokers:
     assert model_faults(kind, target, brokers) == (kind,) * hit
 
 
-@pytest.mark.parametrize("target", ["zookeeper", "zookeeper:1"])
-@pytest.mark.parametrize("kind", ["kill", "stop", "pause", "partition"])
-def test_what_hits_zookeeper_may_expire_every_session(kind: str, target: str) -> None:
-    assert model_faults(kind, target, 3) == ("session-expiry",) * 3
-
-
 def test_verification_knows_what_every_kind_counts_as() -> None:
     assert set(FAULT_KINDS) <= set(COUNTS_AS)
     assert set(COUNTS_AS) <= {kind for kind, of in fault_kinds().items() if of.__module__.startswith("kafka_chaos.")}

@@ -15,7 +15,6 @@ from kafka_chaos.harness.cli.plan_command import plan_of
 from kafka_chaos.harness.experiment.file import load_experiment, parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run.run import RunResult
-from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS
 from kafka_chaos.verification import LaneVerdict, RunVerdict
 from kafka_chaos.verification.judging.result import Observation
 
@@ -190,9 +189,3 @@ def test_both_sides_of_every_file_can_be_planned(path: Path) -> None:
     compare_sides(path, run)
     assert all(plan_of(experiment)["phases"] for experiment in asked)
     assert load_experiment(path).name == path.stem
-
-
-def test_every_experiment_that_the_model_names_is_one_of_these() -> None:
-    named = [defect.shown for defect in ALL_DEFECTS.values() if defect.shown.startswith("experiments/known/")]
-    assert named
-    assert all((KNOWN_FOLDER / Path(shown).name).is_file() for shown in named)

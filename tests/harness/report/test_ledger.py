@@ -170,9 +170,3 @@ def test_the_terminal_has_a_line_for_each_lane_that_is_not_complete(capsys: pyte
     shown = " ".join(capsys.readouterr().out.split())
     assert "a: incomplete evidence; not judged: nothing; half of it was not read" in shown
     assert shown.count("incomplete evidence") == 1
-
-
-@pytest.mark.parametrize("key", ["cross_check", "second_look"])
-def test_the_cross_check_in_verdicts_of_earlier_versions_is_passed_over(tmp_path: Path, key: str) -> None:
-    read(tmp_path, {"a": ledger()}, **{key: {"lanes": 2, "rows": 1000, "problem": None}})
-    assert "complete" in page_of(tmp_path / "run").text

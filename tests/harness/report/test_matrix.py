@@ -64,7 +64,6 @@ def test_sentences_count_confirmations_and_kept_promises(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("verdicts", "story"),
     [
-        (("violation", "conforms"), "1 lane of 2 broke the prediction for its configuration."),
         (("violation", "violation"), "2 lanes of 2 broke the prediction for their configuration."),
         (("unknown", "conforms"), "The evidence of 1 lane of 2 does not suffice for a verdict; no lane broke"),
     ],

@@ -177,7 +177,6 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert not [tag for tag, _ in page.tags if tag == "img"]
     assert not page.values("onerror")
     assert "{{ 7 * 7 }}" in page.text
-    assert "49" not in page.text.split("{{ 7 * 7 }}")[0][-5:]
 
 
 def test_ids_are_unique_references_find_them_and_tables_have_captions_and_scoped_headings(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_the_command_tells_each_breach_as_a_story_and_whether_the_scope_was_exha
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
-    [(("--protocol", "raft"), "kip320"), (("--brokers", "0"), "--brokers"), (("--faults", "meteor"), "--faults")],
+    [(("--protocol", "raft"), "kip320"), (("--brokers", "0"), "--brokers"), (("--faults", "meteor"), "'meteor'")],
 )
 def test_the_command_refuses_what_it_cannot_explore(arguments: tuple[str, ...], named: str) -> None:
     result = ended(explore_command, *arguments)

@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.reference_model import Anomaly, Lane, LockstepStep, Prediction, ScopeNotExhausted, Status, predict
+from kafka_chaos.reference_model import Anomaly, Lane, LockstepStep, ScopeNotExhausted, Status, predict
 from kafka_chaos.reference_model import predict as predict_function
-from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from kafka_chaos.reference_model.lane.lockstep_phase import CUT_THEN_KILL
-from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from tests.reference_model.answers import answer
 
 pytestmark = pytest.mark.xdist_group("answers")
@@ -69,22 +67,3 @@ def test_a_scope_that_was_not_exhausted_is_no_answer(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "MAX_STATES", 10)
     with pytest.raises(ScopeNotExhausted, match="more than 10 states"):
         predict(lane("all", "kill"))
-
-
-def test_every_anomaly_is_judged_or_excluded_and_explained() -> None:
-    assert set(CHECKS) | set(AXIOMS) == set(Anomaly)
-    prediction = predict(lane("1", "kill"))
-    assert all(answer.why for answer in prediction.anomalies.values())
-    assert prediction.complete
-    assert Prediction.from_json(prediction.to_json()) == prediction
-
-
-def test_the_reason_is_a_story_with_steady_broker_names() -> None:
-    why = predict(lane("1", "kill")).anomalies[Anomaly.LOST_WRITE].why
-    assert why == (
-        "Broker 1, the leader, appends record 0 at offset 0.",
-        "Broker 1 acknowledges record 0 at offset 0.",
-        "Broker 1, the leader, is killed; from here on it may be back.",
-        "Broker 2 is elected from the ISR and leads in epoch 1.",
-        "The run ends: the final log, that of broker 2, holds nothing; record 0 was acknowledged at offset 0.",
-    )

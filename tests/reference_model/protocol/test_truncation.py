@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_chaos.reference_model.protocol import PROTOCOLS, truncation
+from kafka_chaos.reference_model.protocol import truncation
 from kafka_chaos.reference_model.protocol.entries import EPOCH_SHIFT
 
 
@@ -51,13 +51,3 @@ def test_where_a_new_follower_truncates(
     rule: truncation.Truncation, follower: str, watermark: int, leader: str, end: int
 ) -> None:
     assert rule(log(follower), watermark, log(leader)) == end
-
-
-def test_the_variants_choose_these_rules() -> None:
-    assert {name: (one.truncation, one.asks_leader, one.fenced) for name, one in PROTOCOLS.items()} == {
-        "truncate-to-high-watermark": (truncation.to_high_watermark, False, False),
-        "kip101": (truncation.to_end_of_last_epoch, True, False),
-        "kip101-fenced": (truncation.to_end_of_last_epoch, True, True),
-        "kip279": (truncation.to_last_common_epoch, True, False),
-        "kip320": (truncation.to_last_common_epoch, True, True),
-    }

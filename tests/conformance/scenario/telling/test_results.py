@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from scenario_pages import Indexed, index_json, read_results
+from scenario_pages import read_results
 
 from kafka_chaos.conformance.scenario.record import json_value
-from kafka_chaos.conformance.scenario.runner import results_json, tallies
-from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.conformance.scenario.runner import results_json
 from kafka_chaos.contract.command.errors import UsageFailure
 from tests.conformance.scenario.samples import planted_difference, scenario_record, sharing, truncation
 
@@ -25,13 +24,6 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     read = read_results(file)
     assert not read.index
     assert [json.dumps(one.to_json()) for one in read.scenarios] == [json.dumps(one.to_json()) for one in records]
-
-
-def test_an_index_is_read_back(tmp_path: Path) -> None:
-    entry = Indexed("acks-1-recovery", Verdict.CONFORMS, tallies([truncation()])["acks-1-recovery"], "3.9.1")
-    file = tmp_path / "index.json"
-    file.write_text(index_json([entry]))
-    assert read_results(file).index == [entry]
 
 
 def test_bad_results_are_refused_with_their_place(tmp_path: Path) -> None:

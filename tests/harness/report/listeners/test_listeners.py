@@ -97,5 +97,3 @@ def test_options_choose_listeners(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     listener(STARTED)
     (line,) = events.read_text().splitlines()
     assert json.loads(line)["type"] == "run_started"
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    assert [type(one) for one in chosen_listeners()] == [RunSummary]

@@ -221,12 +221,6 @@ def wait(_: FakeConsumer) -> None:
     time.sleep(0.15)
 
 
-def test_an_identity_in_a_header_counts_where_the_value_is_the_application_s() -> None:
-    run = Run(FakeConsumer([lambda it: it.gives(0), [record(0, 3, (2, 40), in_header=True)]]))
-    run.member.run()
-    assert (run.all("read")[0]["producer_id"], run.all("read")[0]["seq"]) == ([2], [40])
-
-
 def test_a_generation_is_read_only_from_metadata_that_is_understood() -> None:
     assert generation_of(FakeConsumer(generation=9).consumer_group_metadata()) == 9
     assert generation_of(FakeConsumer(generation=-1).consumer_group_metadata()) is None

@@ -227,11 +227,6 @@ def test_reservations_in_pieces_and_several_producers_of_a_lane_are_told_apart(t
     assert by_producer[1] == [(seq, 10 if seq < 256 else 266) for seq in range(1, 511)]
 
 
-def test_a_run_that_ended_in_order_is_left_alone(tmp_path: Path) -> None:
-    assert recover(tmp_path) == 0
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_seqs_are_reserved_once_and_without_gaps(tmp_path: Path) -> None:
     reservations = Reservations(tmp_path)
     reserved = ReservedSeqs(reservations, lane="a", producer_id=3, transactional_id="a-0")
