@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.engines import Engine
-from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly, anomaly_named
+from kafka_chaos.contract.lane.families import AnyAnomaly, anomaly_named
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, REPORT_FILE
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import LaneVerdict, RunVerdict
@@ -45,7 +45,8 @@ class ChaosRun:
     def count(self, name: str, anomaly: str) -> int | None:
         """How often an anomaly, such as `lost_write`, was found in a lane; None where it could not be judged."""
         __tracebackhide__ = True
-        return self.lane(name).count(_anomaly(anomaly))
+        lane = self.lane(name)
+        return lane.count(_anomaly(anomaly, lane))
 
     def assert_conforms(self) -> None:
         """Fail unless the verdict is conforms: each lane showed what was predicted, on sufficient evidence.
@@ -85,8 +86,8 @@ class ChaosRun:
     def _claim(self, name: str, anomaly: str, expected: str, holds: Callable[[int], bool]) -> None:
         """Fail unless the anomaly was judged in the lane, and `holds(count)`, which `expected` says in words."""
         __tracebackhide__ = True
-        lane, wanted = self.lane(name), _anomaly(anomaly)
-        count = lane.count(wanted)
+        lane = self.lane(name)
+        count = lane.count(wanted := _anomaly(anomaly, lane))
         # In an unknown lane, doubts may hide further findings: a claim that 0 meets ("none", "at most") is not proven.
         is_doubtful = holds(0) and lane.verdict is Verdict.UNKNOWN
         if count is not None and holds(count) and not is_doubtful:
@@ -114,11 +115,11 @@ class ChaosRun:
         return f"<ChaosRun {self.path.name}: {self.verdict}>"
 
 
-def _anomaly(name: str) -> AnyAnomaly:
+def _anomaly(name: str, lane: LaneVerdict) -> AnyAnomaly:
     __tracebackhide__ = True
-    if name in ALL_ANOMALIES:
+    if name in lane.anomalies:
         return anomaly_named(name)
-    raise ValueError(f"anomaly: {name!r} is not one: expected {', '.join(ALL_ANOMALIES)}")
+    raise ValueError(f"anomaly: {name!r} is none of lane {lane.lane}: expected {', '.join(lane.anomalies)}")
 
 
 def _first_records(run: Path, lane: str, anomaly: str, limit: int) -> Iterator[str]:
