@@ -19,7 +19,7 @@ from pathlib import Path
 from tables import write_table
 
 from kafka_chaos.harness.campaign.cells import COLUMNS, CellSummary
-from kafka_chaos.harness.campaign.record import Cell, LaneRun, append, read_record
+from kafka_chaos.harness.campaign.record import Cell, LaneRun, append, read_lane_runs
 
 ROOT = Path(__file__).parent.parent
 KEPT = ROOT / "benchmarks/atlas.jsonl"
@@ -55,7 +55,7 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("record", type=Path)
-    record = [replace(run, report=None) for run in read_record(parser.parse_args().record)]
+    record = [replace(run, report=None) for run in read_lane_runs(parser.parse_args().record)]
     KEPT.unlink(missing_ok=True)
     append(KEPT, record)
     write_table(PAGE, BEGIN, table(record), END)

@@ -1,4 +1,4 @@
-"""Requests to a chosen broker, which only the steps and observations of scenarios send."""
+"""Requests that a scenario sends to one chosen broker. Only its steps and observations use them."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ FENCED_LEADER_EPOCH = 74  # the error code for a leader epoch that is too low
 UNKNOWN_LEADER_EPOCH = 75  # the error code for a leader epoch that is too high
 
 
-class ObservingClient(BrokerClient):
+class ScenarioClient(BrokerClient):
     """A connection to one broker, with the requests by which scenarios act on the broker and observe its replicas."""
 
     def send(self, topic: str, record: str, *, acks: str) -> None:

@@ -67,7 +67,7 @@ def list_command(as_json: bool) -> None:
 @click.option("--quiet", is_flag=True, help="Do not print the story; --json still prints the document.")
 @file_option("--out", "Also write the JSON document to this file, after every scenario.")
 @click.option(
-    "--kraft", metavar="VERSION", help="KRaft mode, in this version unless a scenario needs another; not with --all."
+    "--kraft", metavar="VERSION", help="Use KRaft mode in this version, unless a scenario has another; not with --all."
 )
 def run_command(
     ids: tuple[str, ...], everything: bool, as_json: bool, repeat: int, quiet: bool, out: Path | None, kraft: str | None

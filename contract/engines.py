@@ -14,7 +14,7 @@ class Engine(StrEnum):
     @classmethod
     def _missing_(cls, value: object) -> None:
         """Called by Enum for a value that no engine has."""
-        raise ValueError(f"{value!r} is no engine, expected {' or '.join(cls)}")
+        raise ValueError(f"{value!r} is not an engine: expected {' or '.join(cls)}")
 
 
 ENGINE = click.option("--engine", type=click.Choice([engine.value for engine in Engine]), default=Engine.SPARK.value,

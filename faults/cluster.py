@@ -219,7 +219,7 @@ class ClusterControl(Protocol):
 
     @property
     def controllers(self) -> Mapping[int, NodeControl]:
-        """KRaft controllers that are no brokers, by number."""
+        """Dedicated KRaft controllers (not brokers), by number."""
 
     def leader(self, lane: str, partition: int) -> int | None:
         """The broker that leads a lane's partition now, as the cluster tells clients."""
@@ -294,7 +294,7 @@ class ClusterControl(Protocol):
 def shell_of(node: NodeControl) -> ShellControl:
     """The shell in a node's container; raises `UsageFailure` if no commands can run there."""
     if node.shell is None:
-        raise UsageFailure(f"{node.name} is no container of this project: no command is run inside it")
+        raise UsageFailure(f"{node.name} is not a container of kafka-chaos: no command is run inside it")
     return node.shell
 
 

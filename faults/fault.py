@@ -120,7 +120,7 @@ class Fault:
     needs_clock: ClassVar[bool] = False
     """If a schedule has this kind, nodes have wall clocks that can be moved (`NodeControl.clock`)."""
     only_brokers: ClassVar[bool] = False
-    """Servers that are no brokers are refused as targets."""
+    """Servers that are not brokers are refused as targets."""
     hits_clients: ClassVar[bool] = False
     """The targets are clients, which run as processes of this machine, and never servers."""
     crashes_members: ClassVar[bool] = False
@@ -216,7 +216,7 @@ def all_took_effect(proofs: Mapping[str, Proof]) -> Proof:
     reason = "; ".join(f"{name}: {why}" for name, why in missing.items())
     times = [proof.since_ns for proof in proofs.values() if proof.since_ns is not None]
     since_ns = max(times) if proofs and len(times) == len(proofs) else None
-    return Proof(bool(proofs) and not missing, evidence, reason or ("" if proofs else "it had no target"), since_ns)
+    return Proof(bool(proofs) and not missing, evidence, reason or ("" if proofs else "no target was hit"), since_ns)
 
 
 def fits(kind: type[Fault], target: Target) -> bool:

@@ -27,7 +27,7 @@ class Namespace:
             self._own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
             self._inside = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
-            raise ClusterFailure(f"process {pid} has no network namespace here: {error}") from error
+            raise ClusterFailure(f"the network namespace of process {pid} can't be used: {error}") from error
 
     def listener(self) -> socket.socket:
         """A listening socket inside the namespace, on a free port of all its addresses."""

@@ -107,7 +107,7 @@ def _load(entry: EntryPoint) -> type[Fault]:
     except Exception as error:
         raise FaultKindError(f"fault kind {entry.name} of {_origin(entry)} can't be loaded: {error!r}") from error
     if not (isinstance(kind, type) and issubclass(kind, Fault)):
-        raise FaultKindError(f"fault kind {entry.name} of {_origin(entry)} is no subclass of {Fault.__module__}.Fault")
+        raise FaultKindError(f"fault kind {entry.name} of {_origin(entry)} must subclass {Fault.__module__}.Fault")
     missing = [name for name in _REQUIRED if not hasattr(kind, name)]
     if missing:
         raise FaultKindError(f"fault kind {entry.name} of {_origin(entry)} lacks {', '.join(missing)}")

@@ -92,7 +92,7 @@ class Target:
     def check(self, *, brokers: int, zookeepers: int, lanes: Collection[str], controllers: int = 0) -> None:
         """Raise `TargetError` if a cluster of this size with these lanes has no such target.
 
-        `controllers` is the number of controllers that are no brokers.
+        `controllers` is the number of dedicated controllers.
         """
         if self.role == "zookeeper" and not zookeepers:
             targets = "brokers and controllers"

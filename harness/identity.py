@@ -1,5 +1,7 @@
 """The identity that a record carries: producer_id and seq, with a checksum, in a layout that any client can write.
 
+`producer_id` is the producer's number in its lane, and `seq` counts its records. Both are the harness's, not Kafka's.
+
 Layout of a value, all numbers big-endian, at least `IDENTITY_BYTES` long:
 
     crc32 uint32 | magic b"KC01" | producer_id int32 | seq int64 | zero padding up to the record's size
@@ -59,7 +61,7 @@ class IdentityCodec:
         seq_bytes = seqs.view(np.uint8).reshape(count, _SEQ_BYTES)
         crc = np.full(count, int.from_bytes(self.encode(producer_id, 0)[:_CHECKSUM_BYTES], "big"), dtype=np.uint32)
         for position in range(_SEQ_BYTES):
-            # A byte of 0 in the first and the last seq is 0 in all seqs, unless they are enough to wrap it around.
+            # A byte that is 0 in the first and the last seq is 0 in all, unless `count` suffices to wrap it around.
             if seq_bytes[0, position] or seq_bytes[-1, position] or count > 256 ** (_SEQ_BYTES - position - 1):
                 crc ^= self._byte_effects[position][seq_bytes[:, position]]
         values[:, :_CHECKSUM_BYTES] = crc.astype(">u4").view(np.uint8).reshape(count, _CHECKSUM_BYTES)

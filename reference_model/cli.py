@@ -140,7 +140,7 @@ def _print_story(
     from kafka_chaos.reference_model.stories.scenario import scenario_of
 
     if isinstance(prediction, Unfinished):
-        raise UsageFailure(f"--story: the search is not exhausted: {prediction.reason}")
+        raise UsageFailure(f"--story: the search did not end: {prediction.reason}")
     if as_json:
         raise UsageFailure("--story: expected without --json: a story is YAML")
     if lockstep is not None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from kafka_chaos.conformance.broker_client import ObservingClient
+from kafka_chaos.conformance.broker_client import ScenarioClient
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.conformance.scenario.record import ActRecord, Expectation, StepRecord
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError, WaitTimeout
@@ -112,11 +112,11 @@ class LockStep:
         """The name that the scenario gives a broker: `X (broker 1)`, or `broker 1` if it gives none."""
         return self.act.replica_name(broker)
 
-    def connect(self, broker: int) -> ObservingClient:
+    def connect(self, broker: int) -> ScenarioClient:
         """A new connection to a broker's client port."""
-        return ObservingClient(self.lease.cluster.addresses[broker])
+        return ScenarioClient(self.lease.cluster.addresses[broker])
 
-    def answer_from(self, broker: int, question: Callable[[ObservingClient], T]) -> T:
+    def answer_from(self, broker: int, question: Callable[[ScenarioClient], T]) -> T:
         """A broker's answer to a question, on a new connection."""
         with self.connect(broker) as client:
             return question(client)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_chaos.conformance.broker_client import ObservingClient
+from kafka_chaos.conformance.broker_client import ScenarioClient
 from kafka_chaos.conformance.replica import NoReplica, ReplicaFiles, read_replica
 from kafka_chaos.conformance.scenario.clients import NAME_HEADER, Producers
 from kafka_chaos.harness.cluster.broker.client import NONE as NO_ERROR
@@ -44,7 +44,7 @@ def _name_of(record: Record) -> str:
 
 @dataclass
 class ReplicaObserver:
-    """Observes partition 0 of a topic on the brokers `replicas`; `brokers_without_files` lost a log directory."""
+    """Observes partition 0 of a topic on `replicas`. `brokers_without_files`: brokers that lost the replica's files."""
 
     cluster: Cluster
     metadata: Metadata
@@ -55,7 +55,7 @@ class ReplicaObserver:
     sees_controller: bool = True
     """Whether the controller and its epoch are observed; False if they change without a step of the model."""
     observe_group: Callable[[], Mapping[str, Any]] = dict
-    """Observes the act's group, if it has one: returns the group by the name of its field in `Observation`."""
+    """Observes the act's group, if it has one; returns keyword arguments for `Observation`."""
 
     def observe(self) -> Observation:
         """Observe all that is observable now. It is not one moment: rely only on two equal observations in a row."""
@@ -104,7 +104,7 @@ class ReplicaObserver:
         on_disk = ReplicaObservation(
             log=tuple((record.offset, _name_of(record), record.leader_epoch) for record in files.records),
             log_end=files.log_end,
-            # Before 2.0.1, a leader's file had an epoch only from its first record on (KAFKA-7415).
+            # Before 2.0.1, leaders wrote a new epoch to their checkpoint only with its first record (KAFKA-7415).
             epochs=tuple(files.leader_epochs) if self.cluster.spec.at_least("2.0.1") else None,
             checkpointed_high_watermark=files.high_watermark or 0,
         )
@@ -112,7 +112,7 @@ class ReplicaObserver:
 
     def _in_memory(self, broker: int, on_disk: ReplicaObservation) -> ReplicaObservation:
         try:
-            with ObservingClient(self.cluster.addresses[broker]) as client:
+            with ScenarioClient(self.cluster.addresses[broker]) as client:
                 error, _ = client.latest_offset(self.topic)
                 role = _ROLES.get(error, f"error {error}")
                 fetched = client.fetch(self.topic, offset=on_disk.log_end or 0)

@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
-from kafka_chaos.conformance.broker_client import ObservingClient
+from kafka_chaos.conformance.broker_client import ScenarioClient
 from kafka_chaos.conformance.scenario.groups.stage import GroupStage
 from kafka_chaos.conformance.scenario.record import json_value
 from kafka_chaos.conformance.scenario.shares.stage import ShareStage
@@ -100,7 +100,7 @@ def _answer_to_unfenced_fetch(stage: Stage, broker: int) -> tuple[str, int]:
 def _answer_in_named_epoch(stage: Stage, broker: int) -> str:
     """The error of a fetch from the leader that a broker names, in the leader epoch that the broker names."""
     named = stage.answer_from(broker, lambda client: client.metadata(stage.topic))
-    fetch = partial(ObservingClient.fetch, topic=stage.topic, leader_epoch=named.leader_epoch)
+    fetch = partial(ScenarioClient.fetch, topic=stage.topic, leader_epoch=named.leader_epoch)
     return error_name(stage.answer_from(named.leader or broker, fetch).error)
 
 

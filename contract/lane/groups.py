@@ -15,7 +15,7 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import AnomalyName, Trait
 from kafka_chaos.contract.command.errors import LaneError, counted
-from kafka_chaos.contract.lane.settings import Settings, check, entries, key, setting
+from kafka_chaos.contract.lane.settings import Settings, check, checked_object, key, setting
 
 RANGE, ROUND_ROBIN, COOPERATIVE = "range", "roundrobin", "cooperative-sticky"
 ASSIGNORS = (RANGE, ROUND_ROBIN, COOPERATIVE)
@@ -47,7 +47,7 @@ class GroupAnomaly(AnomalyName):
         "an input record for which a loop wrote no output, though its offset was committed",
         Trait.BY_LOG | Trait.BY_COMMITS,
     )
-    COMMIT_LOST = "commit_lost", "a group went on behind an acknowledged commit", Trait.BY_COMMITS
+    COMMIT_LOST = "commit_lost", "a group resumed from a lower offset than an acknowledged commit", Trait.BY_COMMITS
     COMMIT_REGRESSED = "commit_regressed", "a committed offset lower than one before it", Trait.BY_COMMITS
     SKIPPED_AFTER_REBALANCE = (
         "skipped_after_rebalance",
@@ -60,7 +60,7 @@ class GroupAnomaly(AnomalyName):
 LOOP_ANOMALIES = (GroupAnomaly.PROCESSED_TWICE, GroupAnomaly.NOT_PROCESSED)
 """The anomalies that are looked for in the output of a loop only."""
 GROUP_ANOMALIES = tuple(anomaly for anomaly in GroupAnomaly if anomaly not in LOOP_ANOMALIES)
-"""The anomalies of groups, which are looked for in a lane that a group reads, and in a loop's output for its group."""
+"""The anomalies of groups, looked for in the lane that a group reads; for a loop's group, in the loop's output."""
 
 
 def group_of(lane: str) -> str:
@@ -77,14 +77,15 @@ def loop_group_of(lane: str) -> str:
 
 
 JOINS = key("members that join during the first half of the load", least=0, le=50)
-LEAVES = key("members that leave in order during the second half of the load", least=0, le=50)
+LEAVES = key("members that leave cleanly, by closing their consumers, in the second half of the load", least=0, le=50)
 """The keys `joins` and `leaves`, which consumer groups and share groups have."""
 
 
 def check_leaves(group_key: str, members: int, joins: int, leaves: int) -> None:
     """Raise `LaneError` if all members of a group would leave: one member has to stay."""
     if leaves >= members + joins:
-        raise LaneError(f"{group_key}.leaves", leaves, f"fewer than the {members} members and the {joins} that join")
+        expected = f"fewer than {members + joins}, the sum of the {members} members and the {joins} that join"
+        raise LaneError(f"{group_key}.leaves", leaves, expected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,7 @@ class Group(Settings):
     assignor: str | None = setting(
         COOPERATIVE,
         "`partition.assignment.strategy`: range, roundrobin or cooperative-sticky; none with the protocol "
-        "`consumer`, whose brokers assign",
+        "`consumer`, since brokers assign then",
         choices=ASSIGNORS,
     )
     protocol: str = setting(
@@ -118,7 +119,7 @@ class Group(Settings):
     reset: str = setting(
         EARLIEST,
         "`auto.offset.reset`: where members begin without a committed offset, `earliest` or `latest`; with `latest` "
-        "they never read earlier records, not even those of partitions that are added",
+        "they skip what was written before they began, including the first records of a partition added later",
         choices=RESETS,
     )
     session_timeout_ms: int = setting(
@@ -159,7 +160,7 @@ class Group(Settings):
     @classmethod
     def from_json(cls, entry: object) -> Group:
         """The settings from `group` of a lane; unknown keys raise `LaneError`, too."""
-        return cls(**with_brokers_assigning(entries(cls, entry, cls.KEY)))
+        return cls(**with_default_assignor(checked_object(cls, entry, cls.KEY)))
 
     @property
     def described(self) -> str:
@@ -182,7 +183,7 @@ class Loop(Settings):
     """The input and the group of a consume-transform-produce loop, whose output is the lane.
 
     In `produced/`, every record of the output names the record of the source that it was made from: its
-    `source_producer_id` and `source_seq`. A lane whose loop has the offsets `transaction` is `transactional`, too. Then
+    `source_producer_id` and `source_seq`. With `offsets: transaction`, the lane is `transactional`, too. Then
     `size` limits the inputs of a transaction, and `abort` is the share of transactions that the loop itself aborts.
     Raises `LaneError` for values that no loop could have.
     """
@@ -197,11 +198,11 @@ class Loop(Settings):
     )
     offsets: str = setting(
         IN_TRANSACTION,
-        "when it commits the offsets of its inputs: in the `transaction` of the outputs, `after` they are "
+        "when the loop commits the offsets of its inputs: in the `transaction` of the outputs, `after` they are "
         "acknowledged, or `before` they are sent",
         choices=OFFSETS,
     )
-    group: Group = field(default_factory=Group, metadata=key("the members that run it; `commits` has no meaning here"))
+    group: Group = field(default_factory=Group, metadata=key("the loop's members; `offsets` replaces `commits`"))
 
     def __post_init__(self) -> None:
         check(self, "loop.")
@@ -211,7 +212,7 @@ class Loop(Settings):
     @classmethod
     def from_json(cls, entry: object) -> Loop:
         """The settings from `loop` of a lane; unknown keys raise `LaneError`, too."""
-        values = entries(cls, entry, cls.KEY)
+        values = checked_object(cls, entry, cls.KEY)
         if "group" in values:
             try:
                 values["group"] = Group.from_json(values["group"])
@@ -230,6 +231,6 @@ class Loop(Settings):
         return f"a loop over {self.source}, {when_committed[self.offsets]}, {self.group.described}"
 
 
-def with_brokers_assigning(group: dict[str, Any]) -> dict[str, Any]:
-    """These keys of a group. With the protocol `consumer`, brokers assign: the assignor is None, unless it is given."""
+def with_default_assignor(group: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a group; if `assignor` is missing, it is None with the protocol `consumer`, since brokers assign."""
     return {"assignor": None, **group} if group.get("protocol") == CONSUMER else group

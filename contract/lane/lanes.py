@@ -36,7 +36,7 @@ from kafka_chaos.contract.lane.metadata import (
     usual_mode,
 )
 from kafka_chaos.contract.lane.recovery import DAY_MS, RecoveryAnomaly
-from kafka_chaos.contract.lane.settings import Settings, check, entries, key, setting
+from kafka_chaos.contract.lane.settings import Settings, check, checked_object, key, setting
 from kafka_chaos.contract.lane.share import LIMIT_PER_GROUP_SINCE, SHARE_GROUPS_SINCE, Share, ShareAnomaly
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 
@@ -79,7 +79,7 @@ class Lane:
 
     Experiments and `predict` take their keys of a lane from here. `kafka_version`, `metadata_mode` and `elr` are None
     where nobody knows what the lane ran on. Then the prediction assumes Kafka 3.9.1, ZooKeeper if the version has it,
-    and the elections of a new cluster.
+    and election from eligible leader replicas if a newly created cluster of that version has it.
     """
 
     lane: str = field(metadata=key("the lane's name, in targets and in the report", expected="a non-empty name"))
@@ -113,7 +113,7 @@ class Lane:
     elr: bool | None = setting(
         None,
         "whether leaders were elected from the eligible leader replicas (KIP-966), in KRaft mode only; by default, "
-        "as in a new cluster",
+        "if a newly created cluster of that version has this election",
     )
     transactional: Transactional | None = setting(
         None, "producers that write transactions; it implies `idempotence` and a consumer per isolation level"
@@ -135,9 +135,7 @@ class Lane:
         "librdkafka unless given. Kafka's promises hold with any client; known defects depend on it",
         expected="the name of a client",
     )
-    flushes: bool = setting(
-        False, "whether brokers flush each record before they go on (`flush.messages: 1`; since 3.0)"
-    )
+    flushes: bool = setting(False, "whether `flush.messages` is 1: since 3.0, that protects every record (KAFKA-3968)")
     verifies_transactions: bool | None = setting(
         None, "`transaction.partition.verification.enable`; by default true; brokers have it since 3.6"
     )
@@ -197,7 +195,7 @@ class Lane:
 
     @property
     def anomalies(self) -> tuple[AnyAnomaly, ...]:
-        """The anomalies that are predicted for this lane and looked for in it; recovery is looked for beside them."""
+        """The anomalies that are predicted for this lane and looked for in it, without those of recovery."""
         transaction_anomalies = TransactionAnomaly if self.transactional is not None else ()
         share_anomalies = ShareAnomaly if self.share is not None else ()
         return (*Anomaly, *transaction_anomalies, *self.group_anomalies, *share_anomalies)
@@ -236,7 +234,7 @@ class Lane:
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Lane:
         """The lane of an entry of `lanes.json`; unknown keys and wrong values raise `LaneError`."""
-        values = entries(cls, entry)
+        values = checked_object(cls, entry)
         if isinstance(client := values.get("client"), Mapping):
             values["client"] = client_text(client)
         for name, items in (("faults", f"of {', '.join(FAULT_KINDS)}"), ("assume", "of configuration keys")):

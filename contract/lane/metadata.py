@@ -34,7 +34,7 @@ def release(version: str) -> Release:
     """The feature release of a version; raises `ValueError` for any other text."""
     numbers = _VERSION.fullmatch(version)
     if not numbers:
-        raise ValueError(f"{version!r} is no version of Kafka: expected one such as {USUAL_VERSION}")
+        raise ValueError(f"{version!r} is not a version of Kafka: expected one such as {USUAL_VERSION}")
     return int(numbers[1]), int(numbers[2])
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from kafka_chaos.contract.anomalies import AnomalyName
-from kafka_chaos.contract.lane.settings import check, entries, key
+from kafka_chaos.contract.lane.settings import check, checked_object, key
 
 DAY_MS = 86_400_000
 
@@ -92,7 +92,7 @@ class Timings:
     @classmethod
     def from_json(cls, entry: object) -> Timings:
         """The time-outs from an entry of timings.json; unknown keys raise `LaneError`, too."""
-        return cls(**entries(cls, entry, "timings"))
+        return cls(**checked_object(cls, entry, "timings"))
 
     def to_json(self) -> Mapping[str, Any]:
         """The form of `timings.json`."""

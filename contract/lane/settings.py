@@ -1,7 +1,7 @@
 """Keys of a lane, each declared once: a field of a dataclass with its meaning and its bounds.
 
 The experiment's keys, the tables of the documentation and the options of `predict` are made from the metadata of these
-fields. Its names are pydantic's where pydantic has them (`description`, `ge`, `le`). This module does not import it.
+fields. The metadata uses pydantic's names (`description`, `ge`, `le`), but this module does not import pydantic.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def check(settings: Any, prefix: str = "") -> None:
     """
     for setting in fields(settings):
         value = getattr(settings, setting.name)
-        # Types are texts, since all modules with settings have `from __future__ import annotations`.
+        # Field types are strings, since every module with settings has `from __future__ import annotations`.
         if value is None and str(setting.type).endswith(" | None"):
             continue
         is_valid, expected = _validity(value, setting)
@@ -71,8 +71,8 @@ def _validity(value: Any, setting: Field[Any]) -> tuple[bool, str]:
     return kind != "str" or (isinstance(value, str) and len(value) >= key["least"]), "a non-empty name"
 
 
-def entries(settings: type[Any], entry: object, lane_key: str = "") -> dict[str, Any]:
-    """The keys and values of a JSON object for these settings. `lane_key`: the lane's key for the settings.
+def checked_object(settings: type[Any], entry: object, lane_key: str = "") -> dict[str, Any]:
+    """The keys and values of a JSON object, which must be keys of these settings. `lane_key`: the lane's key for them.
 
     Raises `LaneError` for anything but an object, for an unknown key, and if a key without a default is missing.
     """
@@ -82,7 +82,7 @@ def entries(settings: type[Any], entry: object, lane_key: str = "") -> dict[str,
         raise LaneError(lane_key, entry, f"a mapping of {names}")
     for name in entry:
         if name not in declared:
-            raise LaneError(f"{lane_key}.{name}".lstrip("."), entry[name], f"no such key; the keys are {names}")
+            raise LaneError(f"{lane_key}.{name}".lstrip("."), entry[name], f"one of the keys {names}")
     for name, setting in declared.items():
         if name not in entry and setting.default is MISSING and setting.default_factory is MISSING:
             expected = setting.metadata["expected"] or _validity(None, setting)[1]
@@ -102,7 +102,7 @@ class Settings:
     @classmethod
     def from_json(cls, entry: object) -> Self:
         """The settings from an entry of `lanes.json`; unknown keys raise `LaneError`, too."""
-        return cls(**entries(cls, entry, cls.KEY))
+        return cls(**checked_object(cls, entry, cls.KEY))
 
     def to_json(self) -> dict[str, Any]:
         """These settings as `lanes.json` has them."""

@@ -22,7 +22,7 @@ _KERNEL_CONFIG = Path("/proc/config.gz")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientKill(Fault):
     """Kill clients (SIGKILL), whatever they are doing; at the fault's end, new ones take their places, with the same
-    `client.id`. Its proof: each client ran, and SIGKILL ended it."""
+    `client.id`. Proof: each client ran, and SIGKILL ended it."""
 
     kind: ClassVar[str] = "client-kill"
     holds: ClassVar[str] = DOWN
@@ -58,7 +58,7 @@ class ClientKill(Fault):
 # and no requests, and its own time-outs don't expire. Thawed, it continues as if nothing had happened.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientPause(Fault):
-    """Freeze the processes of clients (SIGSTOP), and thaw them at the fault's end. Its proof: the kernel reports each
+    """Freeze the processes of clients (SIGSTOP), and thaw them at the fault's end. Proof: the kernel reports each
     process as stopped."""
 
     kind: ClassVar[str] = "client-pause"
@@ -89,7 +89,7 @@ class ClientPause(Fault):
 class ConnectionReset(Fault):
     """Reset every connection of clients to the targets once (TCP RST, to both sides); data on its way is lost. If the
     container engine relays connections, clients see them closed instead. Clients may connect again at once, so the
-    fault needs no duration. Its proof: the number of connections, none of which is left."""
+    fault needs no duration. Proof: the number of connections, none of which is left."""
 
     kind: ClassVar[str] = "connection-reset"
     only_brokers: ClassVar[bool] = True

@@ -84,7 +84,7 @@ def clock_of(node: NodeControl) -> ClockControl:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockDrift(MovedClock):
     """Let the wall clocks of the targets run `percent` too fast (or too slow, if negative), in steps of about a second,
-    and set them right at the fault's end. The monotonic clock stays right. Its proof: each process, asked by the JVM's
+    and set them right at the fault's end. The monotonic clock stays right. Proof: each process, asked by the JVM's
     attach mechanism, tells a time that is off by the drift so far."""
 
     percent: float = 10.0
@@ -110,7 +110,7 @@ class ClockDrift(MovedClock):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockStep(MovedClock):
     """Set the wall clocks of the targets `seconds` ahead (or behind, if negative), and back at the fault's end. A step
-    that lasts for the whole load is a skew. The monotonic clock stays right. Its proof: each process, asked by the
+    that lasts for the whole load is a skew. The monotonic clock stays right. Proof: each process, asked by the
     JVM's attach mechanism, tells a time that is off by the step."""
 
     seconds: float = 60.0

@@ -24,7 +24,7 @@ class LeaderTransfer(Fault):
     """Move the leadership of every partition that the targets lead to another replica in sync, with
     AlterPartitionReassignments (a new order of the same replicas) and a preferred leader election. The brokers keep
     running. With `lane`, only that lane's partitions move. Leadership stays with the new leaders when the fault ends.
-    Its proof: in the metadata, each of these partitions has another leader, in a higher leader epoch than before."""
+    Proof: in the metadata, each of these partitions has another leader, in a higher leader epoch than before."""
 
     lane: str | None = None
     kind: ClassVar[str] = "leader-transfer"
@@ -91,7 +91,7 @@ def _transfer_proof(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerMove(Fault):
     """Depose the target, which has to be the controller (`target: controller`): ZooKeeper's znode `/controller` is
-    removed, and the brokers, which keep running, elect a controller again, perhaps the same. Its proof: there is a
+    removed, and the brokers, which keep running, elect a controller again, perhaps the same. Proof: there is a
     controller in a higher controller epoch than before, and the former controller's process still runs."""
 
     kind: ClassVar[str] = "controller-move"
@@ -140,7 +140,7 @@ def _controller_proof(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionExpiry(Fault):
     """End the brokers' sessions with ZooKeeper while their processes keep running: ZooKeeper closes each session, and
-    removes the broker's registration. Its proof: the broker is registered again in another session, under a higher
+    removes the broker's registration. Proof: the broker is registered again in another session, under a higher
     broker epoch, and its process is the same as before."""
 
     kind: ClassVar[str] = "session-expiry"

@@ -37,7 +37,7 @@ class Reassignment(Fault):
     """Move replicas of lanes' partitions from the targets to brokers without a replica of the same partition, with
     AlterPartitionReassignments. Each new replica takes the place of the old one among the partition's replicas, and
     copies the log from its start. With `lane`, only that lane's partitions move. Replicas stay where they are when the
-    fault ends. Its proof: in the metadata, each of these partitions has the new replica in its ISR and the old one no
+    fault ends. Proof: in the metadata, each of these partitions has the new replica in its ISR and the old one no
     longer among its replicas, and targets that run have deleted the files of their old replicas."""
 
     lane: str | None = None
@@ -141,7 +141,7 @@ def _log_folders(cluster: ClusterControl, node: NodeControl) -> set[str] | None:
 class PartitionGrowth(Fault):
     """Add `add` partitions to each lane's topic, with CreatePartitions. The targets lead the new partitions in turn,
     with as many replicas as the topic's first partition has. With `lane`, only that lane's topic grows. The
-    partitions stay when the fault ends. Its proof: in the metadata, all of them have a leader and every replica in the
+    partitions stay when the fault ends. Proof: in the metadata, all of them have a leader and every replica in the
     ISR."""
 
     lane: str | None = None

@@ -162,7 +162,7 @@ class Alter(FrameFault):
 class Answer(FrameFault):
     """Answer requests with an `error`: the target handles them, but its responses then carry this error in place of
     each result, such as a partition's result. It must be an error after which clients try again, such as
-    NOT_LEADER_OR_FOLLOWER or COORDINATOR_LOAD_IN_PROGRESS. Its proof: the number of responses that were changed, and
+    NOT_LEADER_OR_FOLLOWER or COORDINATOR_LOAD_IN_PROGRESS. Proof: the number of responses that were changed, and
     their correlation ids."""
 
     api: str = "Produce"
@@ -198,7 +198,7 @@ class Cut(FrameFault):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay(FrameFault):
     """Let requests to the targets, or their responses, arrive `seconds` later, but no later than the fault ends.
-    Whatever follows such a frame on its connection waits behind it. Its proof: the number of frames delayed, and their
+    Whatever follows such a frame on its connection waits behind it. Proof: the number of frames delayed, and their
     correlation ids."""
 
     seconds: Annotated[float, Gt(0)] = 1.0
@@ -211,7 +211,7 @@ class Delay(FrameFault):
 class Drop(FrameFault):
     """Lose requests to the targets, or their responses. Whatever follows such a frame on its connection in the same
     direction is lost, too, as in a network that swallows packets, until the sender gives the connection up. At the
-    fault's end, such connections are closed. Its proof: the number of frames lost, and their correlation ids."""
+    fault's end, such connections are closed. Proof: the number of frames lost, and their correlation ids."""
 
     kind: ClassVar[str] = "drop"
     fate: ClassVar[str] = "lost"
@@ -222,7 +222,7 @@ class Drop(FrameFault):
 class Hold(FrameFault):
     """Hold requests to the targets, or their responses, until the fault ends. `then` is what happens to them at the
     end: `release` or `drop`. Whatever follows such a frame on its connection waits behind it. A released frame arrives
-    even if its sender has given up. Its proof: the number of frames held, and their correlation ids."""
+    even if its sender has given up. Proof: the number of frames held, and their correlation ids."""
 
     then: Literal["release", "drop"] = "release"
     kind: ClassVar[str] = "hold"
@@ -236,7 +236,7 @@ class Hold(FrameFault):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate(FrameFault):
     """Let at most `kbit_per_second` of the requests to each target, or of its responses, arrive over all connections
-    together. The rest waits for its turn, until the fault ends. Its proof: the number of frames that were slowed, and
+    together. The rest waits for its turn, until the fault ends. Proof: the number of frames that were slowed, and
     their correlation ids."""
 
     kbit_per_second: Annotated[float, Gt(0)] = 1000.0
@@ -250,7 +250,7 @@ class Repeat(FrameFault):
     """Let requests to the targets arrive twice, one right behind the other; the second response goes to nobody. Brokers
     write the records of such a Produce request twice unless its producer is idempotent; other requests change nothing
     the second time. Or let Produce or Fetch responses arrive twice at clients (`side: response`, `sender: clients`):
-    librdkafka ignores the second one. Its proof: the number of frames that arrived twice, and their correlation ids."""
+    librdkafka ignores the second one. Proof: the number of frames that arrived twice, and their correlation ids."""
 
     api: Literal[
         "Produce", "Fetch", "Metadata", "OffsetCommit", "AlterPartition", "BrokerHeartbeat", "LeaderAndIsr"
@@ -270,7 +270,7 @@ class Repeat(FrameFault):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stale(FrameFault):
     """Answer Metadata requests of clients as any broker answered the same request before the fault, so that clients
-    look for leaders where they were. Another fault should move a leader meanwhile. Its proof: the number of answers
+    look for leaders where they were. Another fault should move a leader meanwhile. Proof: the number of answers
     that were replaced because they named other leaders, and their correlation ids."""
 
     api: Literal["Metadata"] = "Metadata"

@@ -90,7 +90,7 @@ def _run(node: NodeControl, script: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacketFilterFault(Fault):
-    """A fault that consists of packet filter rules, which end with the process. Its proof: packets that matched."""
+    """A fault that consists of packet filter rules, which end with the process. Proof: packets that matched."""
 
     ends_with_process: ClassVar[bool] = True
     # Packet loss amounts to a cut at most. The model's partition may cut off clients, too, as `isolate` does.

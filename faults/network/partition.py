@@ -21,14 +21,14 @@ _ALL_BUT_LOOPBACK = {"INPUT": [("!", "-i", "lo", "-j", "DROP")], "OUTPUT": [("!"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition(PacketFilterFault):
-    """Cut a broker off from the other brokers, or a controller that is no broker from the other controllers.
+    """Cut a broker off from the other brokers, or a dedicated controller from the other controllers.
 
     `peers` says from whom: `brokers`, `controllers` (KRaft's dedicated ones), or nodes by id, never the targets
     themselves; by default from all nodes of the targets' own kind. `direction` is relative to the target: `in` cuts
     what the peers send to it, `out` what it sends to them. With a `port`, `in` cuts connections to the target's own
     listener, and `out` its connections to the peers' listeners. Without a port, all traffic in that direction is cut.
     `action`: with `drop` packets vanish, and the peer waits for its time-outs; `reject` answers with a TCP reset, and
-    the peer fails fast. Its proof: packets that matched the rules, counted by the kernel.
+    the peer fails fast. Proof: packets that matched the rules, counted by the kernel.
     """
 
     direction: Literal["both", "in", "out"] = "both"
@@ -83,7 +83,7 @@ class Partition(PacketFilterFault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolate(PacketFilterFault):
-    """Cut the targets off from everybody: brokers, ZooKeeper or controllers, and clients. Its proof: packets that were
+    """Cut the targets off from everybody: brokers, ZooKeeper or controllers, and clients. Proof: packets that were
     dropped, counted by the kernel."""
 
     kind: ClassVar[str] = "isolate"
@@ -96,7 +96,7 @@ class Isolate(PacketFilterFault):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacketLoss(PacketFilterFault):
     """Lose `percent` of the packets that other brokers send to the target. TCP sends them again, so that everything
-    arrives, only later. Its proof: packets that were dropped, counted by the kernel."""
+    arrives, only later. Proof: packets that were dropped, counted by the kernel."""
 
     percent: Annotated[float, Interval(gt=0, le=100)] = 10.0
     kind: ClassVar[str] = "packet-loss"

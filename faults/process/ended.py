@@ -28,7 +28,7 @@ def still_runs(state: Mapping[str, Any], pid: int) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignalFault(Fault):
-    """A fault that ends processes by a signal. Its proof: each process is gone with the signal's exit code, and not by
+    """A fault that ends processes by a signal. Proof: each process is gone with the signal's exit code, and not by
     the OOM killer."""
 
     holds: ClassVar[str] = DOWN
@@ -54,7 +54,7 @@ class SignalFault(Fault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill(SignalFault):
-    """Kill the processes (SIGKILL). Its proof: each is gone with the signal's exit code, not by the OOM killer."""
+    """Kill the processes (SIGKILL). Proof: each is gone with the signal's exit code, not by the OOM killer."""
 
     kind: ClassVar[str] = "kill"
     ending_signal: ClassVar[signal.Signals] = signal.SIGKILL
@@ -67,7 +67,7 @@ class Kill(SignalFault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop(SignalFault):
-    """Stop the processes (SIGTERM): brokers first hand over leadership. Its proof: each ended with exit code 143."""
+    """Stop the processes (SIGTERM): brokers first hand over leadership. Proof: each ended with exit code 143."""
 
     kind: ClassVar[str] = "stop"
     ending_signal: ClassVar[signal.Signals] = signal.SIGTERM
@@ -82,7 +82,7 @@ class Stop(SignalFault):
 # comes back as a zombie.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause(Fault):
-    """Freeze the processes (cgroup freezer). Its proof: Docker reports them as paused, and so does the kernel's freezer
+    """Freeze the processes (cgroup freezer). Proof: Docker reports them as paused, and so does the kernel's freezer
     if this machine can read its state."""
 
     kind: ClassVar[str] = "pause"

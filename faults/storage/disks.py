@@ -75,7 +75,7 @@ def _described_state(evidence: Mapping[str, Any]) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullDisk(WriteFault):
     """The disks of the brokers are filled to the last block. A broker whose write fails takes its log directory
-    offline, and ends if it has no other. Its proof: the file system has no free block left, or the broker has ended by
+    offline, and ends if it has no other. Proof: the file system has no free block left, or the broker has ended by
     itself, which may free some blocks."""
 
     kind: ClassVar[str] = "full-disk"
@@ -107,7 +107,7 @@ class FullDisk(WriteFault):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOnlyDisk(WriteFault):
     """The file systems of the brokers meet a disk error and become read-only; what was not flushed is lost.
-    A broker whose write fails takes its log directory offline, and ends if it has no other. Its proof: a write is
+    A broker whose write fails takes its log directory offline, and ends if it has no other. Proof: a write is
     refused with EROFS."""
 
     kind: ClassVar[str] = "read-only-disk"
@@ -133,7 +133,7 @@ class ReadOnlyDisk(WriteFault):
 # stays leader and does not answer producers whose records it should append.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreezeDisk(DiskFault):
-    """The disks of the brokers stall: every write waits until the fault is healed. Its proof: the kernel refuses to
+    """The disks of the brokers stall: every write waits until the fault is healed. Proof: the kernel refuses to
     freeze each disk once more, since it is frozen."""
 
     kind: ClassVar[str] = "freeze-disk"
@@ -161,7 +161,7 @@ class FreezeDisk(DiskFault):
 class FailingSegment(WriteFault):
     """Writes to the newest segment of each partition fail on the brokers. With `lane`, only that lane's partitions are
     hit. The rest of the disks works. A broker whose append fails takes its log directory offline, and ends if it has
-    no other. Its proof: the kernel refuses writes to every one of these files."""
+    no other. Proof: the kernel refuses writes to every one of these files."""
 
     lane: str | None = None
     kind: ClassVar[str] = "failing-segment"
@@ -194,7 +194,7 @@ class FailingSegment(WriteFault):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerLoss(DiskFault):
     """The machines of the targets lose power: their processes end at once, and what was not flushed to their disks is
-    gone. Its proof: each process is gone, its file system was cut off from its disk and mounted again, and the bytes
+    gone. Proof: each process is gone, its file system was cut off from its disk and mounted again, and the bytes
     that the segments lost were counted."""
 
     kind: ClassVar[str] = "power-loss"

@@ -21,8 +21,8 @@ Sizes = Mapping[str, int]
 MOST_SHOWN = 3  # files that a message names
 _SHELL_FUNCTIONS = package_text(__package__, "log_files.sh")
 _BYTES = b"kafka-chaos was "
-"""The bytes that `corrupted-segment` writes. They damage a batch anywhere in it: a checksum covers all but the first 17
-bytes (12 in formats 0 and 1), and among these is the batch's length, which then points beyond the segment's end."""
+"""The bytes that `corrupted-segment` writes. They damage any batch that they hit: a checksum covers all but its first
+17 bytes (12 in formats 0 and 1), and in these they replace its length, which then points beyond the segment's end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class LogFileFault(Fault):
         return f"{lost:,} bytes of {counted(len(files), 'file')} gone: {first_of(names, MOST_SHOWN)}"
 
     def _size_after(self, size: int) -> int | None:
-        """The size after the fault of a file whose size was `size`; None: the file is removed."""
+        """The size that the fault leaves a file of `size` bytes; None if the fault removes the file."""
         return None
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
@@ -74,14 +74,14 @@ class LogFileFault(Fault):
         """The proof that each file has the size that the fault leaves (`_size_after`), as Docker sees it."""
         files = {path: (size, shell_of(node).file_size(path)) for path, size in before.items()}
         unchanged = [path for path, (size, now) in files.items() if now != self._size_after(size)]
-        return Proof(not unchanged, {"files": files}, f"still there: {first_of(unchanged, MOST_SHOWN)}")
+        return Proof(not unchanged, {"files": files}, f"not changed as expected: {first_of(unchanged, MOST_SHOWN)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostCheckpoint(LogFileFault):
     """Kill the brokers, and remove all checkpoints of their log directories: of high watermarks, recovery points, log
     starts, the cleaner's progress, and each partition's leader epochs. Brokers recover from their segments, which hold
-    all records. Its proof: each process is gone, and so are the files, which the fault had listed."""
+    all records. Proof: each process is gone, and so are the files, which the fault had listed."""
 
     kind: ClassVar[str] = "lost-checkpoint"
     appearance: ClassVar[Appearance] = Appearance("#6d4c1f", "#cfa56b", Pattern.DOTS)
@@ -97,7 +97,7 @@ for folder in $(partitions "$@"); do lose "$folder"/leader-epoch-checkpoint; don
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostIndex(LogFileFault):
     """Kill the brokers, and remove the offset and time indexes of their segments, with `lane` only those of that lane.
-    Brokers make new ones from the segments. Its proof: each process is gone, and so are the broker's indexes."""
+    Brokers make new ones from the segments. Proof: each process is gone, and so are the broker's indexes."""
 
     lane: str | None = None
     kind: ClassVar[str] = "lost-index"
@@ -111,13 +111,13 @@ for folder in $(partitions "$@"); do lose "$folder"/*.index "$folder"/*.timeinde
 class TruncatedSegment(LogFileFault):
     """Kill the brokers, and cut the last `bytes` off the newest segment of each partition, or all of a shorter segment.
     With `lane`, only that lane's partitions are hit. If the cut goes through a batch, the broker drops the rest of the
-    batch. Its proof: each process is gone, and each of these files is shorter by `bytes`, or empty."""
+    batch. Proof: each process is gone, and each of these files is shorter by `bytes`, or empty."""
 
     lane: str | None = None
     bytes: Annotated[int, Ge(1)] = 10_000
     kind: ClassVar[str] = "truncated-segment"
-    # The model has no narrower fault: after it, a log may lack any number of its last records. A loss of power may
-    # take as much of the newest segment, since brokers flush a segment only when the next one begins.
+    # The narrowest fault of the model that covers this one: any number of a log's last records may be lost. A loss of
+    # power may take that many from the newest segment, since brokers flush a segment only when the next one begins.
     counts_as: ClassVar[str] = "power-loss"
     appearance: ClassVar[Appearance] = Appearance("#a02c5a", "#f08bb4", Pattern.BACK_DIAGONALS)
     script: ClassVar[str] = """
@@ -135,13 +135,13 @@ done
 class CorruptedSegment(LogFileFault):
     """Kill the brokers, and overwrite 16 bytes of the newest segment of each partition. They begin `bytes` bytes before
     the segment's end, or at the beginning of a shorter segment. With `lane`, only that lane's partitions are hit. A
-    broker that recovers drops the batch whose checksum is wrong, and all that follow. Its proof: each process is gone,
+    broker that recovers drops the batch whose checksum is wrong, and all that follow. Proof: each process is gone,
     and each file has its former size with the new bytes in it."""
 
     lane: str | None = None
     bytes: Annotated[int, Ge(len(_BYTES))] = 10_000
     kind: ClassVar[str] = "corrupted-segment"
-    # The model has no narrower fault: after it, a log may lack any number of its last records.
+    # The narrowest fault of the model that covers this one: any number of a log's last records may be lost.
     counts_as: ClassVar[str] = "power-loss"
     appearance: ClassVar[Appearance] = Appearance("#8a3a8a", "#dd9add", Pattern.CROSSES)
     script: ClassVar[str] = f"""

@@ -92,7 +92,7 @@ def _plugin_log(node: NodeControl) -> list[str]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingRemoteStore(RemoteOperationFault):
     """The remote store refuses the targets' `operations`: to copy segments to it, to fetch from them, and to delete
-    them; by default all three, as if it were gone. Its proof: the store's plugin noted operations that it refused."""
+    them; by default all three, as if it were gone. Proof: the store's plugin noted operations that it refused."""
 
     operations: Operations = ALL_OPERATIONS
     kind: ClassVar[str] = "failing-remote-store"
@@ -105,7 +105,7 @@ class FailingRemoteStore(RemoteOperationFault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowRemoteStore(RemoteOperationFault):
-    """Each of the targets' `operations` on the remote store takes `seconds` longer. Its proof: the store's plugin noted
+    """Each of the targets' `operations` on the remote store takes `seconds` longer. Proof: the store's plugin noted
     operations that it delayed."""
 
     operations: Operations = ALL_OPERATIONS
@@ -135,7 +135,7 @@ class FullRemoteStore(RemoteOperationFault):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRemoteSegment(RemoteStoreFault):
     """The oldest segment of each partition is gone from the remote store for good; with `lane`, only segments of that
-    lane. Its proof: each of these segments was there, and is there no more."""
+    lane. Proof: each of these segments was there, and is there no more."""
 
     lane: str | None = None
     kind: ClassVar[str] = "lost-remote-segment"

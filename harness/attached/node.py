@@ -45,7 +45,7 @@ class AttachedNode:
         return self.entry.address
 
     def state(self) -> dict[str, Any]:
-        """The node's `state` as its command prints it, and whether it `answers` clients (None if it is no broker)."""
+        """The node's `state` as its command prints it, and whether it `answers` clients (None: not a broker)."""
         return {"state": self._printed_state(), "answers": self._answers()}
 
     def is_running(self) -> bool:

@@ -19,7 +19,7 @@ class Command(Spec):
     """A command of a node: what a shell runs on this machine, and how long it may take."""
 
     run: str = Field(min_length=1, description="what `sh -c` runs")
-    timeout: Seconds = Field(default=30.0, gt=0, description="seconds that it may take")
+    timeout: Seconds = Field(default=30.0, gt=0, description="seconds that the command may take")
 
 
 _Command = Annotated[Command | None, BeforeValidator(lambda value: {"run": value} if isinstance(value, str) else value)]
@@ -41,15 +41,15 @@ class Commands(Spec):
     thaw: _Command = Field(default=None, description="thaw the process")
     isolate: _Command = Field(default=None, description="cut the node off from everybody, clients included")
     cut: _Command = Field(default=None, description="cut the node off from PEERS, in both directions")
-    stopped: _Command = Field(default=None, description="prints how many packets `cut` has stopped so far")
+    stopped: _Command = Field(default=None, description="prints the number of packets that `cut` has dropped so far")
     mend: _Command = Field(default=None, description="undo `isolate` and `cut`; does nothing where nothing is cut")
 
 
 class NodeEntry(Commands):
     """A node of the file. Commands that it does not name are taken from the key `commands`."""
 
-    name: str | None = Field(default=None, min_length=1, description="its name, such as `broker-1` (the default)")
-    address: str = Field(default="", description="its address for the other nodes, which `cut` needs")
+    name: str | None = Field(default=None, min_length=1, description="the node's name; by default such as `broker-1`")
+    address: str = Field(default="", description="the address by which other nodes reach the node, for `cut`")
 
 
 class NodesFile(Spec):
@@ -111,5 +111,5 @@ def load_allowed(path: Path, allow_faults: str) -> tuple[NodesFile, tuple[str, .
     names, allowed = file.names(), tuple(name.strip() for name in allow_faults.split(","))
     for name in allowed:
         if name not in names:
-            raise UsageFailure(f"--allow-faults: {name!r} is no node of {path}; expected some of {', '.join(names)}")
+            raise UsageFailure(f"--allow-faults: {name!r} is not a node of {path}; expected some of {', '.join(names)}")
     return file, allowed

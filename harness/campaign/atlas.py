@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.campaign.loop import Attempt, Policy
-from kafka_chaos.harness.campaign.record import Cell, client_and_version, faults_of, read_record, settings_of
+from kafka_chaos.harness.campaign.record import Cell, client_and_version, faults_of, read_lane_runs, settings_of
 from kafka_chaos.harness.clients.kinds import missing_programs
 from kafka_chaos.harness.experiment.file import experiment_of, load_yaml
 from kafka_chaos.harness.experiment.schedule import lane_of_client
@@ -57,7 +57,7 @@ class Atlas(BaseModel):
         atlas = load_yaml(path, cls, "an atlas")
         atlas._source = str(path)
         if not atlas.trials:
-            raise UsageFailure(f"{path}: clients: expected one that this machine can run")
+            raise UsageFailure(f"{path}: clients: expected at least one that this machine can run")
         return atlas
 
     @cached_property
@@ -88,8 +88,9 @@ class Atlas(BaseModel):
     def policy(self, record: Path, seeds: random.Random) -> Policy[None]:
         """Yield attempts of the trials with the fewest runs in the record. The first is made even without budget."""
         for number in itertools.count():
-            tries = Counter(run.cell for run in read_record(record))
-            yield Attempt(self.next_run(tries, seeds.randrange(2**31)), Path(self._source).stem, is_due=number == 0)
+            tries = Counter(run.cell for run in read_lane_runs(record))
+            experiment = self.next_run(tries, seeds.randrange(2**31))
+            yield Attempt(experiment, Path(self._source).stem, ignores_budget=number == 0)
 
     def next_run(self, tries: Mapping[Cell, int], seed: int) -> Experiment:
         """The next run's experiment, with the trials that were tried least; among equals, those of the first cluster.

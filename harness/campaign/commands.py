@@ -106,7 +106,7 @@ def campaign_options(
 @click.argument("experiments", nargs=-1, type=ExperimentPath(path_type=Path, exists=True))
 @click.option("--repeats", type=click.IntRange(min=1), help="Run each experiment at most this many times.")
 @click.option("--on", metavar="VERSION/MODE",
-              help="Cluster of experiments without one, such as 4.2.0/kraft; `turn`: another every day.")  # fmt: skip
+              help="Cluster for experiments that name none, such as 4.2.0/kraft; `turn`: a new one daily.")  # fmt: skip
 @campaign_options(60.0, "runs/nightly", "Where to write each call's folder.")
 @ENGINE
 def nightly_command(
@@ -151,7 +151,7 @@ def nightly_command(
 @click.command("hunt")
 @click.argument("experiment", type=ExperimentPath(path_type=Path))
 @click.option("--shrink-minutes", type=click.FloatRange(min=0), default=15.0, show_default=True,
-              help="Minutes to shrink each new finding that no known defect explains; 0: not at all.")  # fmt: skip
+              help="Minutes to shrink each new finding that no known defect explains; 0 shrinks none.")  # fmt: skip
 @click.option("--runs", "max_runs", type=click.IntRange(min=1), help="Make at most this many runs.")
 @campaign_options(30.0, "runs/hunt", "Where to write each call's folder, and the record that the next call continues.")
 @ENGINE
@@ -227,7 +227,7 @@ def _draft(
 
 @click.command("atlas")
 @click.argument("plan", type=click.Path(path_type=Path, exists=True, dir_okay=False), default=STANDARD_PLAN)
-@click.option("--runs", "max_runs", type=click.IntRange(min=0), help="Make at most this many runs; 0: only the page.")
+@click.option("--runs", "max_runs", type=click.IntRange(min=0), help="Make at most this many runs; 0 makes none.")
 @campaign_options(
     60.0, "runs/atlas", "Where to write the runs, and atlas.html.", "The record of runs, by default --out/record.jsonl."
 )
@@ -242,10 +242,10 @@ def atlas_command(options: CampaignOptions, plan: Path, max_runs: int | None, en
     """
     from kafka_chaos.harness.campaign.atlas import Atlas
     from kafka_chaos.harness.campaign.cells import PAGE, cells_of, write_page
-    from kafka_chaos.harness.campaign.record import RECORD, read_record
+    from kafka_chaos.harness.campaign.record import RECORD_FILE, read_lane_runs
     from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 
-    record = options.record or options.out / RECORD
+    record = options.record or options.out / RECORD_FILE
     atlas = Atlas.from_file(plan)
     code = 0
     if max_runs != 0:
@@ -254,7 +254,7 @@ def atlas_command(options: CampaignOptions, plan: Path, max_runs: int | None, en
         with ClusterOfRuns("atlas", Engine(engine)) as cluster:
             campaign = replace(options, record=record).follow(partial(atlas.policy, record), max_runs, cluster.run)
         code = campaign.verdict.exit_code
-    summaries = cells_of(read_record(record))
+    summaries = cells_of(read_lane_runs(record))
     untried = {trial.cell for trial in atlas.trials} - {summary.cell for summary in summaries}
     write_page(summaries, options.out, len(untried))
     if options.as_json:

@@ -155,7 +155,7 @@ class Hunt:
                 unavailable |= missing_for(names)
                 generate[key] = [name for name in names if name not in unavailable]
                 if not generate[key]:
-                    raise UsageFailure(f"{path}: {key}: expected one that is possible on this machine")
+                    raise UsageFailure(f"{path}: {key}: expected at least one that this machine can run")
         if "clients" in generate:
             generate["clients"] = [str(parse_client(text) or IN_PROCESS) for text in generate["clients"]]
         hunt = cls({**values, "schedule": {"generate": generate}}, str(path), record, unavailable=unavailable)
@@ -167,7 +167,7 @@ class Hunt:
         """Draw one experiment after the other; the first is run even without budget."""
         for number in itertools.count():
             experiment = self.draw_predictable(seeds)
-            outcome = yield Attempt(experiment, Path(self.source).stem, is_due=number == 0)
+            outcome = yield Attempt(experiment, Path(self.source).stem, ignores_budget=number == 0)
             if not isinstance(outcome, Exception):
                 self.note(experiment, outcome)
 

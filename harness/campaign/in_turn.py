@@ -17,7 +17,7 @@ def in_turn(experiments: Sequence[Path], load: Callable[[Path, int], Experiment]
     """Run the experiments in these files in turn, again and again. Each runs at least once, even without budget."""
     for number in itertools.count():
         for path in experiments:
-            yield Attempt(load(path, seeds.randrange(2**31)), path.stem, is_due=number == 0)
+            yield Attempt(load(path, seeds.randrange(2**31)), path.stem, ignores_budget=number == 0)
 
 
 def experiments_in(paths: Sequence[Path]) -> list[Path]:

@@ -2,8 +2,8 @@
 
 An attempt is one run of an experiment. A policy is a generator that decides each next attempt by the outcomes so far.
 
-Guarantee: an attempt that would end after the budget, judged by how long former attempts took, begins only if
-it is due (`is_due`). Otherwise, the policy's `yield` raises `OutOfBudget`, so that the policy can return a result.
+Guarantee: an attempt that would end after the budget, judged by how long former attempts took, begins only if it
+`ignores_budget`. Otherwise, the policy's `yield` raises `OutOfBudget`, so that the policy can return a result.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class OutOfBudget(Exception):
 class Attempt:
     """The run that a policy wants next.
 
-    `name`: an attempt is expected to last as long as the longest attempt of the same name so far. `is_due`: it is made
-    even without budget. `spare`: for how many further attempts of that name time must be left.
+    `name`: an attempt is expected to last as long as the longest attempt of the same name so far. `ignores_budget`: it
+    is made even when the budget is used up. `spare`: the number of further attempts for which time must be left.
     """
 
     experiment: Experiment
     name: str
-    is_due: bool = False
+    ignores_budget: bool = False
     spare: int = 0
 
 
@@ -67,7 +67,7 @@ class Budget:
 
     def allows(self, attempt: Attempt) -> bool:
         """Whether the attempt may begin."""
-        if attempt.is_due:
+        if attempt.ignores_budget:
             return True
         needed = self.longest_seconds.get(attempt.name, 0.0) * (1 + attempt.spare)
         return (self.runs is None or self.attempts_made < self.runs) and self.elapsed + needed <= self.minutes * 60

@@ -1,7 +1,7 @@
 """The policy of `shrink`: from a run with a finding to the smallest experiment that shows the finding.
 
-That experiment has the finding's lane alone, the fewest and shortest faults, and beside it the nearest control: a lane
-that differs in one setting and does not show the finding. It is written as a file, with the draft of a report.
+That experiment has the fewest lanes and the fewest and shortest faults with which the finding's lane shows the finding,
+and the nearest control, a lane that differs in one setting and does not show it. A draft of a report is written, too.
 
 Guarantee: the draft tells in how many runs the lane and its controls showed the finding, counted in the same runs.
 """
@@ -89,7 +89,7 @@ class Narrowing:
         return bool(follow(self.policy(), self.budget, perform))
 
     def policy(self) -> Policy[bool]:
-        """Confirm the finding, shrink the schedule, run the result beside controls; returns if it was confirmed."""
+        """Confirm the finding, shrink the schedule and compare with controls; returns whether it was confirmed."""
         shrinking = yield from self._confirm()
         if shrinking is None:
             return False
@@ -121,14 +121,14 @@ class Narrowing:
         return f"{self.hits[lane]} of {counted(self.run_count, 'run')}"
 
     def experiment(self, schedule: Schedule, *, faultless: bool = False) -> dict[str, Any]:
-        """The experiment with this schedule alone: no other phase, no idle time before and after the faults.
+        """The experiment with only this phase and schedule, and at most LEAD seconds of load before the first fault.
 
-        If clients come and go, or a topic is created late, the load keeps its length, since these times may matter to
-        the finding. `faultless`: the same load without the faults.
+        After the last fault, the load lasts as long as in the run to shrink. If clients come and go, or a topic is
+        created late, the whole load keeps its length, since these times may matter to the finding. `faultless`: the
+        same load without the faults.
         """
         phase = self.phase
         ends = [float(entry["at"]) + float(entry["duration"]) for entry in phase["schedule"]]
-        # After the last fault, the load lasts as long as in the run to shrink.
         tail = max(TAIL, float(phase["workload"]["duration"]) - max(ends))
         keeps_time = any(lane.get("lives") or lane.get("created_at") for lane in phase["lanes"])
         skipped = 0.0 if keeps_time else max(0.0, min(float(entry["at"]) for entry in schedule) - LEAD)
@@ -144,10 +144,10 @@ class Narrowing:
         changed = {"schedule": [] if faultless else moved, "workload": workload, "lanes": lanes}
         return {**self.values, "phases": [{**phase, **changed}]}
 
-    def _run(self, values: Mapping[str, Any], *, is_due: bool = False, spare: int = 0) -> Policy[set[str]]:
-        """Run an experiment, and return the lanes that showed the anomaly. `is_due`, `spare`: as in `Attempt`."""
+    def _run(self, values: Mapping[str, Any], *, ignores_budget: bool = False, spare: int = 0) -> Policy[set[str]]:
+        """Run an experiment; return the lanes that showed the anomaly. `ignores_budget`, `spare`: as in `Attempt`."""
         experiment = experiment_of(values, "the shrunk schedule")
-        outcome = yield Attempt(experiment, _ATTEMPTS, is_due=is_due, spare=spare)
+        outcome = yield Attempt(experiment, _ATTEMPTS, ignores_budget=ignores_budget, spare=spare)
         if isinstance(outcome, Exception):
             raise outcome
         run_findings = findings_in(outcome.verdict.to_json())
@@ -205,12 +205,12 @@ class Narrowing:
         self.phase["lanes"] = lanes
         self.controls = controls
         for _ in range(self.repeats):
-            shown = yield from self._run(self.experiment(self.schedule), is_due=True)
+            shown = yield from self._run(self.experiment(self.schedule), ignores_budget=True)
             self.run_count += 1
             self.hits.update(shown)
             if self.finding.lane in shown:
                 self.last_showing_run = self.tried[-1][0]
-        yield from self._run(self.experiment(self.schedule, faultless=True), is_due=True)
+        yield from self._run(self.experiment(self.schedule, faultless=True), ignores_budget=True)
         self.faultless_run = self.tried[-1]
 
     def _lines(self) -> Iterator[tuple[str, list[str]]]:

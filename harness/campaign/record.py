@@ -30,7 +30,7 @@ from kafka_chaos.verification.inputs.documents.reading import parsed
 
 T = TypeVar("T")
 
-RECORD = "record.jsonl"
+RECORD_FILE = "record.jsonl"
 NO_FAULT = "no fault"
 _NOT_SETTINGS = ("lane", "topic", "client", "faults", "kafka_version", "metadata_mode")
 """Keys of a lane that are not in `Cell.settings`: names, and what other fields of `Cell` hold."""
@@ -146,7 +146,7 @@ def faults_of(kinds: Iterable[str]) -> str:
     return "+".join(sorted(set(kinds))) or NO_FAULT
 
 
-def read_record(path: Path) -> list[LaneRun]:
+def read_lane_runs(path: Path) -> list[LaneRun]:
     """The lane runs in a record file, with report paths relative to the current folder. Raises as `read_lines` does."""
     runs = read_lines(path, LaneRun, "a lane of a run")
     return [_with_report(run, lambda report: os.path.join(path.parent, report)) for run in runs]

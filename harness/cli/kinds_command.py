@@ -13,7 +13,7 @@ from kafka_chaos.contract.command.command_line import console
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object per kind.")
 def faults_command(as_json: bool) -> None:
     """List the fault kinds: what each breaks, its proof, its keys, and whether this machine can do it."""
-    kinds = described_kinds()
+    kinds = described_fault_kinds()
     if as_json:
         for kind in kinds:
             click.echo(json.dumps(kind))
@@ -22,7 +22,7 @@ def faults_command(as_json: bool) -> None:
     from rich.text import Text
 
     table = Table(box=None, padding=(0, 2, 1, 0))
-    for heading in ("kind", "what it does, and its proof", "keys", "here"):
+    for heading in ("kind", "what it does, and its proof", "keys", "on this machine"):
         table.add_column(heading)
     for kind in kinds:
         defaults = {key: "none" if value is None else value for key, value in kind["keys"].items()}
@@ -32,7 +32,7 @@ def faults_command(as_json: bool) -> None:
     console().print(table)
 
 
-def described_kinds() -> list[dict[str, Any]]:
+def described_fault_kinds() -> list[dict[str, Any]]:
     """One object per kind: `kind`, `description`, `keys` with defaults, `source`, and why it is `unavailable`."""
     from kafka_chaos.faults.fault import defaults
     from kafka_chaos.faults.registry import fault_kinds
@@ -75,5 +75,5 @@ def clients_command(as_json: bool) -> None:
     for kind, client in zip(KINDS.values(), clients, strict=True):
         state = "; ".join(kind.install_hints()) or ("ready" if client["fetched"] else "fetched when it is first used")
         if kind.name == IN_PROCESS:
-            state = f"in process without a version; with one: {state}"
+            state = f"runs in the harness's process unless a version is chosen; with a version: {state}"
         click.echo(f"{kind.name} {kind.version}: {', '.join(kind.roles)}\n    {state}")

@@ -26,7 +26,7 @@ def compose_command(file: Path, out: Path, project: str | None) -> None:
 
     text = nodes_file_text(file, out, project)
     if out.exists():
-        raise UsageFailure(f"--out {out}: it exists: remove it, or name another file")
+        raise UsageFailure(f"--out {out}: the file exists already: remove it, or name another")
     check_writable(out.parent, "--out")
     write_whole(out, text)
     heading = text.partition("\ncommands:")[0]

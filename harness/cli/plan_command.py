@@ -49,7 +49,7 @@ def plan_command(experiment: Path, seed: int | None, as_json: bool) -> None:
     for phase in plan["phases"]:
         _print_phase(terminal, phase)
     seconds, megabytes = plan["load_seconds"], plan["bytes"] / 2**20
-    terminal.print("\nAll anomalies that are not named here are forbidden.", highlight=False)
+    terminal.print("\nAll anomalies that are not named above are forbidden.", highlight=False)
     terminal.print(f"load for {seconds:g} s in all; up to {megabytes:,.0f} MiB of disk", highlight=False)
 
 

@@ -41,7 +41,7 @@ RUNS = Path("runs")
               help="Do not fail for a lane whose violations are all explained by this known defect, if the run shows "
               "the defect's preconditions. May be repeated.")  # fmt: skip
 @click.option("--on", metavar="NAME",
-              help="Run on this cluster of `cluster up`, whatever `cluster` the experiment has.")  # fmt: skip
+              help="Run on this cluster, which `cluster up` started, and ignore the key `cluster`.")  # fmt: skip
 @click.option("--advertise", metavar="HOST",
               help="Host by which the container engine's machine is reached, if not this one; overrides the "
               "experiment.")  # fmt: skip
@@ -130,7 +130,7 @@ def run_command(
 
 
 @click.command("demo", context_settings={"default_map": {"engine": Engine.DUCKDB.value}})
-@click.option("--kraft", is_flag=True, help="Run it on Kafka 4 in KRaft mode, instead of 3.9 with ZooKeeper.")
+@click.option("--kraft", is_flag=True, help="Run the demo on Kafka 4 in KRaft mode, not on 3.9 with ZooKeeper.")
 @ENGINE
 @click.pass_context
 def demo_command(context: click.Context, /, kraft: bool, engine: str) -> None:

@@ -21,12 +21,13 @@ _DEFAULT_LIMIT = 200
 
 @click.command("trace")
 @click.argument("run_dir", metavar="[DIR]", type=click.Path(path_type=Path), default=Path("runs/latest"))
-@click.option("--api", "apis", multiple=True, metavar="NAME", help="Only this request, like EndTxn; may be repeated.")
-@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Only to or from this node, such as broker-1.")
-@click.option("--about", metavar="TEXT", help="Only about this transactional id, group, topic or topic-partition.")
-@click.option("--from", "since", type=float, metavar="SECONDS", help="Only from this second of the run on.")
-@click.option("--until", type=float, metavar="SECONDS", help="Only up to this second of the run.")
-@click.option("--faults", is_flag=True, help="Only requests that a fault held, delayed, lost or cut.")
+@click.option("--api", "apis", multiple=True, metavar="NAME", help="Print only this request, like EndTxn; repeatable.")
+@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Print only requests to or from this node.")
+@click.option("--about", metavar="TEXT",
+              help="Print only requests about this transactional id, group, topic or topic-partition.")  # fmt: skip
+@click.option("--from", "since", type=float, metavar="SECONDS", help="Print nothing before this second of the run.")
+@click.option("--until", type=float, metavar="SECONDS", help="Print nothing after this second of the run.")
+@click.option("--faults", is_flag=True, help="Print only requests that a fault held, delayed, lost or cut.")
 @click.option("--limit", default=_DEFAULT_LIMIT, show_default=True, help="Print at most this many; 0 prints all.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object per request.")
 def trace_command(

@@ -31,7 +31,7 @@ _MANAGERS = package_toml(__package__, "managers.toml")
 _REQUIREMENTS: Mapping[str, str] = _MANAGERS.pop("programs")
 """What to install for each program."""
 _INSTALL_FOLDERS = {"go": "/usr/local/go/bin"}
-"""By program, the folder to which its installer writes, and which may not be in PATH."""
+"""By program, the folder to which its installer writes, and which PATH may lack."""
 _SHARE_SOURCE = "Sharer.java"
 """The source file of the Java adapter that compiles only with a library that has share consumers."""
 
@@ -40,9 +40,9 @@ _SHARE_SOURCE = "Sharer.java"
 class Manager:
     """The package manager of a language: commands in managers.toml, whose words in braces `fill_placeholders` replaces.
 
-    `asks` asks the registry for a version of a package. `fetches` fill a folder with the package, and `builds` compiles
-    the adapter there (but `compile_java` compiles a Java adapter). `starts` starts the client; it is empty for Python's
-    libraries, which `python_client.py` drives. `needs`: the programs that these commands need.
+    `asks`: the command that asks the registry for a version. `fetches`: the commands that fill a folder with the
+    package. `builds`: the command that compiles the adapter; none for Java, where `compile_java` does it. `starts`: the
+    command that starts the client; none for Python, where `python_client.py` does it. `needs`: programs to install.
     """
 
     asks: Sequence[str] = ()
@@ -61,7 +61,7 @@ def fill_placeholders(
     """A command of a `Manager`, with `{python}` replaced by this interpreter, and other words by these arguments.
 
     `{release}` becomes the version as pip takes it: 2.3 means the newest 2.3.x. `{tags}` becomes build tags of Go for
-    this minor version and all before it, such as `v1_22`. A command without `{version}` needs none.
+    this minor version and all before it, such as `v1_22`. Leave out `version` for a command without these.
     """
     major, minor = (int(part) for part in [*version.split("."), "0"][:2])
     words = {"package": package, "version": version, "folder": folder, "name": name, "python": sys.executable}
@@ -126,7 +126,7 @@ def why_unanswered(client: str, command: Sequence[str]) -> str:
     Raises `UsageFailure` if there is no such version.
     """
     try:
-        output = _output_of_failure(command, client, timeout=_ANSWER_TIMEOUT_S)
+        output = _run_and_return_failure(command, client, timeout=_ANSWER_TIMEOUT_S)
     except EnvironmentFailure as missing:
         return str(missing)
     except subprocess.TimeoutExpired:
@@ -134,7 +134,7 @@ def why_unanswered(client: str, command: Sequence[str]) -> str:
     return "" if output is None else f"{command[0]} said: {output.splitlines()[-1]}"
 
 
-def _output_of_failure(
+def _run_and_return_failure(
     command: Sequence[str], subject: str, folder: Path | None = None, timeout: float | None = None
 ) -> str | None:
     """Run a command; returns its output if it failed, else None. Raises `UsageFailure` if the version does not exist.
@@ -164,7 +164,7 @@ def program_path(program: str) -> str:
 
 def _call(command: Sequence[str], *, subject: str, folder: Path | None = None, is_build: bool = False) -> None:
     """Run a command that fetches, or compiles (`is_build`); if that fails, raise an error that ends with the output."""
-    if (output := _output_of_failure(command, subject, folder)) is not None:
+    if (output := _run_and_return_failure(command, subject, folder)) is not None:
         end = output[-_MAX_QUOTED_CHARACTERS:]
         if is_build:
             raise BuildFailure(f"{subject} does not compile:\n{end}")

@@ -34,7 +34,7 @@ def read_client_config(path: Path, *, owned: Collection[str] = ()) -> dict[str, 
         if not equals or not key:
             raise UsageFailure(f"{path}:{number}: expected key=value")
         if key in owned:
-            raise UsageFailure(f"{path}:{number}: {key}: given by --attach or by the lane, not here")
+            raise UsageFailure(f"{path}:{number}: {key}: set by --attach or the lane: leave it out")
         configs[key] = value
     return configs
 

@@ -170,7 +170,7 @@ def parse_client(text: str | Sequence[str]) -> ChosenClient | OwnClient | None:
         near = get_close_matches(re.split("[ :]", text)[0][:MOST_QUOTED], KINDS, n=3, cutoff=0.5)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         expected = f"expected {', '.join(KINDS)}, with a version or without, such as java 3.9.1"
-        raise UsageFailure(f"{quoted(text)} is no client: {expected}{hint}")
+        raise UsageFailure(f"{quoted(text)} is not a client: {expected}{hint}")
     kind = KINDS[parts["name"]]
     if parts["version"] is None and kind.name == IN_PROCESS:
         return None
@@ -184,7 +184,7 @@ def has_kafka_config_names(client: str | Sequence[str]) -> bool:
 
 
 def fetch_clients(clients: Iterable[str | tuple[str, ...]], say: Say) -> None:
-    """Fetch these clients. Raises `UsageFailure` before anything is fetched, if one of them is no client."""
+    """Fetch these clients. Raises `UsageFailure` before anything is fetched, if one of them is not a client."""
     for client in [parse_client(text) for text in dict.fromkeys(clients)]:
         if client is not None:
             client.fetch(say)

@@ -41,7 +41,7 @@ class BreakableCluster(Protocol[N]):
 
     @property
     def controllers(self) -> Mapping[int, N]:
-        """KRaft controllers that are no brokers, by number."""
+        """Dedicated KRaft controllers (not brokers), by number."""
 
     @property
     def nodes(self) -> Sequence[N]:
@@ -224,7 +224,7 @@ class ClusterView(Generic[N]):
         """The cluster, which this harness must have started: an attached cluster has only its own commands."""
         cluster: object = self._cluster
         if not isinstance(cluster, Cluster):
-            raise ClusterFailure("expected a cluster that was started here: an attached one has no such control")
+            raise ClusterFailure("expected a cluster that kafka-chaos started: an attached one has no such control")
         return cluster
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:

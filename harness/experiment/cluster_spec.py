@@ -32,8 +32,7 @@ class ClusterSpec(Spec):
     )
     zookeepers: int = Field(default=1, description="servers of the ZooKeeper ensemble: 1 or 3; 0 with `kraft`")
     controllers: int = Field(
-        default=0,
-        description="KRaft controllers that are no brokers: 1 or 3; with 0, up to three of the brokers are controllers",
+        default=0, description="dedicated KRaft controllers: 1 or 3; with 0, up to three of the brokers are controllers"
     )
     kafka_version: VersionNumber = Field(
         default=KAFKA_VERSION, description="version of Kafka that the cluster runs; in KRaft mode the newest by default"
@@ -45,8 +44,8 @@ class ClusterSpec(Spec):
     )
     elr: bool | None = Field(
         default=None,
-        description="whether leaders are elected from the eligible leader replicas (KIP-966); by default as in a new "
-        "cluster of this version",
+        description="whether leaders are elected from the eligible leader replicas (KIP-966); by default, if a newly "
+        "created cluster of this version has this election",
     )
     controller: int | None = Field(
         default=None, description="broker that starts first and so becomes controller (ZooKeeper)"

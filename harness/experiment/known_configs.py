@@ -99,7 +99,7 @@ def lane_settings(
     return settings
 
 
-def rebalance_faults(cluster: ClusterLayout, count: int) -> tuple[str, ...]:
+def leader_rebalance_stops(cluster: ClusterLayout, count: int) -> tuple[str, ...]:
     """A `stop` for each of `count` faults if leaders move back after a fault (auto.leader.rebalance.enable), else none.
 
     The model moves no leader back by itself. A `stop` stands for such a move, since it begins with an orderly move.
@@ -114,7 +114,7 @@ def refused_broker_keys(cluster: ClusterLayout, lane: Lane) -> Iterator[tuple[st
         yield from refused_keys("broker", configs, lane, with_recovery=True)
         if lane.cleanup_policy is None and (policy := cleanup_policy_of(_removal_configs(configs))) is not None:
             message = f"brokers may remove records of lane {lane.lane} during the run"
-            key = next(key for key in _REMOVAL_CONFIGS if key in configs)
+            key = next(key for key, value in configs.items() if cleanup_policy_of(_removal_configs({key: value})))
             yield key, f"{message}: the lane needs cleanup_policy: {policy}"
 
 

@@ -8,14 +8,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.lane.configuration import dotted
-from kafka_chaos.contract.lane.groups import (
-    IN_TRANSACTION,
-    Group,
-    Loop,
-    group_of,
-    loop_group_of,
-    with_brokers_assigning,
-)
+from kafka_chaos.contract.lane.groups import IN_TRANSACTION, Group, Loop, group_of, loop_group_of, with_default_assignor
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import DAY_MS
 from kafka_chaos.contract.lane.share import Share, share_group_of
@@ -84,7 +77,7 @@ class LaneSpec(Spec):
     keys: int = Field(
         default=100,
         ge=1,
-        description="if its topic is compacted: how many keys are in use at a time in a partition; once each has five "
+        description="if the topic is compacted: how many keys are in use at a time in a partition; once each has five "
         "records, as many new keys take their place",
     )
     tombstones: float = Field(default=0.0, ge=0, le=1, description="share of the records with keys that are tombstones")
@@ -101,7 +94,7 @@ class LaneSpec(Spec):
     share: Annotated[Share, read_as(Share)] | None = declared(Lane, "share")
     client: Annotated[str | tuple[str, ...], BeforeValidator(_checked_client)] = Field(
         default=IN_PROCESS,
-        description="the library of its producer and its consumer: a name, or a name and a version such as "
+        description="the library of the lane's producers and consumers: a name, or a name and a version such as "
         "`java 3.9.1` (`kafka-chaos clients` lists them); librdkafka without a version runs in process. Or the command "
         "of your own client, as a list of words",
     )
@@ -111,14 +104,14 @@ class LaneSpec(Spec):
     created_at: Seconds | None = Field(
         default=None,
         gt=0,
-        description="seconds of load, like `at` of a fault, after which its topic is created and its clients start; by "
+        description="seconds of load, like `at` of a fault, after which the topic is created and the clients start; by "
         "default, both happen before the load",
     )
     recover_within: Seconds | None = Field(
         default=None,
         gt=0,
         le=DAY_MS / 1000,
-        description="seconds within which its clients have to be served again: the bound of their anomalies of "
+        description="seconds within which the clients have to be served again: the bound of their anomalies of "
         "recovery, instead of the bound that follows from their time-outs, which is shown beside it. An application, "
         "or your own command, is judged for these anomalies only with this key",
     )
@@ -129,7 +122,7 @@ class LaneSpec(Spec):
     )
     consumer_configs: dict[str, Any] = Field(
         default_factory=dict,
-        description="other configs of its consumers, also in its group and loop, with the names of the lane's `client`",
+        description="other configs of the consumers, also in group and loop, with the names of the lane's `client`",
     )
 
     _initial_partitions: int | None = PrivateAttr(default=None)
@@ -239,11 +232,11 @@ def _with_implied(lane: dict[str, Any]) -> dict[str, Any]:
         except UsageFailure as failure:
             raise ValueError(str(failure)) from None
     if isinstance(group, dict):
-        lane["group"] = with_brokers_assigning(group)
+        lane["group"] = with_default_assignor(group)
     if isinstance(loop, dict):
         loop_group = loop.get("group")
         if isinstance(loop_group, dict):
-            lane["loop"] = {**loop, "group": with_brokers_assigning(loop_group)}
+            lane["loop"] = {**loop, "group": with_default_assignor(loop_group)}
         transactional = lane.get("transactional") or {}
         if loop.get("offsets", IN_TRANSACTION) == IN_TRANSACTION and isinstance(transactional, dict):
             settings = loop_group if isinstance(loop_group, dict) else {}

@@ -105,11 +105,11 @@ class GenerateSpec(Spec):
         fields = {name for kind in self.faults for name in defaults(fault_kind(kind))}
         for key in self.keys:
             if key not in fields:
-                raise ValueError(f"keys: {key!r} is a key of none of {', '.join(self.faults)}")
+                raise ValueError(f"keys: none of {', '.join(self.faults)} has the key {key!r}")
         names = (*self.faults, *self.targets, *self.clusters, *self.clients)
         for name in self.weights:
             if name not in names:
-                raise ValueError(f"weights: {name!r} is not drawn from: expected one of {', '.join(names)}")
+                raise ValueError(f"weights: {name!r} is never drawn: expected one of {', '.join(names)}")
         return self
 
     def draw(
@@ -151,7 +151,7 @@ class GenerateSpec(Spec):
             kind = self._choose(rng, kinds)
             targets = [target for target in self.targets if _fits(kind, target)]
             if not targets:
-                raise ValueError(f"targets: none of {', '.join(self.targets)} is one for {kind}")
+                raise ValueError(f"targets: none of {', '.join(self.targets)} is a target for {kind}")
             target = self._choose(rng, targets)
             duration, gap = round(rng.uniform(*self.duration), 1), round(rng.uniform(*self.gap), 1)
             if near_timeouts:

@@ -24,7 +24,7 @@ from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB, Clu
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.defect_spec import DefectSpec
 from kafka_chaos.harness.experiment.fault_spec import FaultSpec, single_fault_entries
-from kafka_chaos.harness.experiment.known_configs import rebalance_faults
+from kafka_chaos.harness.experiment.known_configs import leader_rebalance_stops
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.experiment.model_faults import lane_faults_of
 from kafka_chaos.harness.experiment.values import Name, Seconds, Spec
@@ -109,12 +109,12 @@ class PhaseSpec(Spec):
     def lane_faults(self, cluster: ClusterLayout, lane: LaneSpec) -> tuple[str, ...]:
         """The model's faults for a lane in this phase: the lane's `faults` in lanes.json."""
         faults = (*self._injected_faults(cluster, lane), *self.outside_faults)
-        return (*faults, *rebalance_faults(cluster, len(faults)))
+        return (*faults, *leader_rebalance_stops(cluster, len(faults)))
 
     def uninjected_faults(self, cluster: ClusterLayout) -> tuple[str, ...]:
         """The kinds of the faults that others, or brokers themselves, may cause: the most that any lane may see."""
         most_faults = max(len(self._injected_faults(cluster, lane)) for lane in self.lanes) + len(self.outside_faults)
-        return (*self.outside_faults, *rebalance_faults(cluster, most_faults))
+        return (*self.outside_faults, *leader_rebalance_stops(cluster, most_faults))
 
     def _injected_faults(self, cluster: ClusterLayout, lane: LaneSpec) -> tuple[str, ...]:
         """The faults that the run itself injects, as the model counts them for a lane."""
@@ -156,7 +156,7 @@ class Experiment(Spec):
         min_length=1, strict=False, description="the phases in order, each with lanes, load and faults"
     )
     defect: DefectSpec | None = Field(
-        default=None, exclude=True, description="the known defect that it shows, for `kafka-chaos known`"
+        default=None, exclude=True, description="the known defect that the experiment shows, for `kafka-chaos known`"
     )
     recorded: dict[str, Any] = Field(
         default_factory=dict,

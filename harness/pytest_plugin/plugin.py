@@ -71,7 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kafka-chaos-seed",
         metavar="SEED",
         type=int,
-        help="Seed of every run; by default each run draws its own and prints it.",
+        help="Seed of every run; by default each run draws a seed and prints it.",
     )
     group.addoption(
         "--kafka-chaos-out",

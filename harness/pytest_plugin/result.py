@@ -58,7 +58,7 @@ class ChaosRun:
             raise AssertionError(self.explain())
 
     def assert_none(self, name: str, anomaly: str) -> None:
-        """Fail if an anomaly, such as `lost_write`, was found in a lane, or if the lane is unknown."""
+        """Fail if an anomaly, such as `lost_write`, was found in a lane, or if its verdict is unknown."""
         __tracebackhide__ = True
         self._claim(name, anomaly, "none", lambda count: count == 0)
 
@@ -68,7 +68,7 @@ class ChaosRun:
         self._claim(name, anomaly, "at least 1", lambda count: count > 0)
 
     def assert_at_most(self, name: str, anomaly: str, most: int) -> None:
-        """Fail if an anomaly was found more than `most` times in a lane, or if the lane is unknown."""
+        """Fail if an anomaly was found more than `most` times in a lane, or if its verdict is unknown."""
         __tracebackhide__ = True
         self._claim(name, anomaly, f"at most {most:,}", lambda count: count <= most)
 
@@ -88,13 +88,13 @@ class ChaosRun:
         __tracebackhide__ = True
         lane = self.lane(name)
         count = lane.count(wanted := _anomaly(anomaly, lane))
-        # In an unknown lane, doubts may hide further findings: a claim that 0 meets ("none", "at most") is not proven.
+        # With the verdict unknown, doubts may hide findings: a claim that 0 findings satisfy is not proven.
         is_doubtful = holds(0) and lane.verdict is Verdict.UNKNOWN
         if count is not None and holds(count) and not is_doubtful:
             return
         found = f"found {count:,}" if count is not None else f"not judged ({lane.not_judged[wanted]})"
         if is_doubtful:
-            found += f", and the lane is unknown: {'; '.join(lane.reasons)}"
+            found += f", and the lane's verdict is unknown: {'; '.join(lane.reasons)}"
         lines = [f"{wanted} in lane {name}: expected {expected}, {found}"]
         lines.append(f"  predicted: {lane.status_described(wanted)}")
         lines += [f"  {record}" for record in self._records(lane, wanted)]
@@ -119,7 +119,7 @@ def _anomaly(name: str, lane: LaneVerdict) -> AnyAnomaly:
     __tracebackhide__ = True
     if name in lane.anomalies:
         return anomaly_named(name)
-    raise ValueError(f"anomaly: {name!r} is none of lane {lane.lane}: expected {', '.join(lane.anomalies)}")
+    raise ValueError(f"anomaly: {name!r} is not an anomaly of lane {lane.lane}: expected {', '.join(lane.anomalies)}")
 
 
 def _first_records(run: Path, lane: str, anomaly: str, limit: int) -> Iterator[str]:
@@ -140,7 +140,7 @@ def _first_records(run: Path, lane: str, anomaly: str, limit: int) -> Iterator[s
 
 
 def _seconds_until_sent(run: Path, lane: str, rows: list[dict[str, Any]]) -> dict[tuple[int, int], float]:
-    """When each record was sent, in seconds after the lane's first record; by producer id and sequence number."""
+    """When each record was sent, in seconds after the lane's first record; by producer_id and seq."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq

@@ -24,7 +24,7 @@ STATES = {
     "possible": "permitted, but not seen in this run",
     "violation": "forbidden or unexplained, yet found: a violation",
     "missing": "required, yet not found: a violation",
-    "doubtful": "can't be decided here, so the lane is unknown",
+    "doubtful": "can't be decided, so the lane's verdict is unknown",
     "not-judged": "not judged: evidence is missing",
 }
 """By the state of a cell, its meaning, as in the legend."""

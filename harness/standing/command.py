@@ -43,11 +43,11 @@ def cluster_command() -> None:
 
 @cluster_command.command("up")
 @click.argument("name", default="kafka")
-@click.option("--brokers", type=int, help="How many brokers; 3 by default.")
+@click.option("--brokers", type=int, help="Number of brokers; 3 by default.")
 @click.option("--kraft", "metadata_mode", flag_value=KRAFT, help="Keep the metadata in KRaft, as Kafka 4 does anyway.")
 @click.option("--controllers", type=int, help="Dedicated KRaft controllers: 1 or 3. Default: brokers are controllers.")
 @click.option("--zookeepers", type=int, help="Servers of the ZooKeeper ensemble: 1 or 3.")
-@click.option("--version", "kafka_version", metavar="VERSION", help="Version of Kafka; by default that of runs.")
+@click.option("--version", "kafka_version", metavar="VERSION", help="Version of Kafka; by default as in runs.")
 @click.option("--secured", "security", type=click.Choice(["sasl_ssl", "mtls"]), help="What clients need to connect.")
 @click.option("--advertise", metavar="HOST", help="Host of the container engine, if it is not this machine.")
 @click.option("--links", is_flag=True, help="Let connections pass through links, which faults of single requests need.")
@@ -185,7 +185,7 @@ def heal_command(faults: tuple[str, ...], name: str | None) -> None:
 
 @click.command("state")
 @_ON_OPTION
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the state as JSON.")
 def state_command(name: str | None, as_json: bool) -> None:
     """Print what runs, who leads, and what is broken."""
     cluster = find_cluster(name)

@@ -130,7 +130,7 @@ class Keeper:
         """Heal these faults, or all if none is named, the latest first, and return the ids of the healed ones."""
         for fault_id in faults:
             if fault_id not in self._faults:
-                raise UsageFailure(f"{fault_id}: no such fault; there are: {', '.join(self._faults) or 'none'}")
+                raise UsageFailure(f"{fault_id}: no such fault; the faults are: {', '.join(self._faults) or 'none'}")
         healed = [fault_id for fault_id in reversed(self._faults) if not faults or fault_id in faults]
         for fault_id in healed:
             self._injector.heal(self._faults[fault_id])
@@ -141,7 +141,7 @@ class Keeper:
     def _run(self, *, values: Mapping[str, Any], root: str, accept_known: tuple[str, ...], engine: str) -> RunResult:
         """Run an experiment on this cluster; lanes without a `topic` get topics that no other run has."""
         if self._faults:
-            raise UsageFailure(f"{', '.join(self._faults)}: heal this first: the run's prediction does not include it")
+            raise UsageFailure(f"heal {', '.join(self._faults)} first: the run's prediction includes no such fault")
         for lane in (lane for phase in values["phases"] for lane in phase["lanes"]):
             lane["topic"] = lane.get("topic") or new_topic_name(lane["lane"])
         experiment = experiment_of(values, "run")

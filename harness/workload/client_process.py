@@ -244,7 +244,7 @@ class SupervisedProcess:
         assert stdout is not None
         try:
             while line := stdout.readline(MAX_LINE_CHARACTERS):
-                # A shorter line without a line end was cut short by the death of the process: it is no event.
+                # A shorter line without a line end was cut short by the death of the process: it is not an event.
                 if line.endswith("\n"):
                     self._handle_line(line)
                 elif len(line) == MAX_LINE_CHARACTERS:
@@ -266,7 +266,7 @@ class SupervisedProcess:
         except ProtocolBreach as breach:
             self.note_problem(f"{breach}: it said {quoted(line.strip())}")
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            self.note_problem(f"said {quoted(line.strip())}, which is no event of the client protocol: {error}")
+            self.note_problem(f"said {quoted(line.strip())}, which is not an event of the client protocol: {error}")
 
     def _handle_event(self, event: dict[str, Any]) -> None:
         kind = event.pop("event")

@@ -76,7 +76,7 @@ class LoadSettings:
         if client is None or not self.client_configs:
             return self.client_configs
         if client.kind.translate_keys is None:
-            raise UsageFailure(f"lane {lane.lane}: {client} can't connect to a secured listener here")
+            raise UsageFailure(f"lane {lane.lane}: kafka-chaos can't secure connections of {client}")
         return client.kind.translate_keys(self.client_configs)
 
     def process_starter(

@@ -29,7 +29,7 @@ def _remembered(log: tuple[int, ...], first_records: tuple[int, ...], takes_any_
     return batches
 
 
-def implicitly_acknowledged(state: LaneState, acknowledged: int) -> LaneState:
+def implicitly_acknowledged(state: LaneState, acknowledged_index: int) -> LaneState:
     """librdkafka's rule: an acknowledged record acknowledges the records before it that wait to be sent again.
 
     Records acknowledged in this way have no offset, whatever a broker answered to them. The rule is right only if
@@ -37,7 +37,7 @@ def implicitly_acknowledged(state: LaneState, acknowledged: int) -> LaneState:
     `rd_kafka_handle_idempotent_Produce_success` in src/rdkafka_request.c (line 4803), which calls
     `rd_kafka_dr_implicit_ack` in src/rdkafka_broker.c (line 3107).
     """
-    for index in range(acknowledged):
+    for index in range(acknowledged_index):
         if state.records[index].status == RETRY:
             state = state.with_record(index, Record(OK, 0, NOWHERE))
     return state

@@ -198,7 +198,7 @@ SUBJECTS = {
     SHARES: "the share group",
     TRANSACTIONS: "transactions",
 }
-"""The subjects of differences that are no broker."""
+"""The subjects of differences that are not brokers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Actions of controllers that are no brokers (KRaft): which one is active, and which brokers a new one fences.
+"""Actions of dedicated controllers (KRaft): which one is active, and which brokers a new one fences.
 
 The rules are those of `protocol/quorum.py`. A controller that is killed comes back with its log. Controllers reach each
 other unless the channel `quorum` is cut between them, and brokers reach all of them. The number of attempts that an
@@ -15,7 +15,7 @@ from kafka_chaos.reference_model.tuples import excluding
 
 
 def kill_controllers(state: ClusterState, config: ClusterConfig, controllers: tuple[int, ...]) -> ClusterState:
-    """SIGKILL of controllers that are no brokers, all at once."""
+    """SIGKILL of dedicated controllers, all at once."""
     quorum = _quorum(state, controllers)
     for controller in controllers:
         require(controller not in quorum.down, f"controller {controller} does not run")
@@ -119,7 +119,7 @@ def _quorum(state: ClusterState, controllers: tuple[int, ...]) -> Quorum:
     """The quorum; raises `ActionError` unless all these controllers are in it."""
     voters = () if state.quorum is None else state.quorum.voters
     for controller in controllers:
-        require(controller in voters, f"no controller {controller} among those that are no brokers: {list(voters)}")
+        require(controller in voters, f"no controller {controller} among the dedicated ones: {list(voters)}")
     assert state.quorum is not None
     return state.quorum
 

@@ -137,7 +137,7 @@ class Pending(NamedTuple):
 
 
 class Quorum(NamedTuple):
-    """Controllers that are no brokers (KRaft), by node id: the `voters`, and those of them that are `down`.
+    """Dedicated controllers (KRaft, not brokers), by node id: all `voters`, and the voters that are `down`.
 
     `rival`: a controller elected behind a cut. No broker hears it: all still hear the old one, which stays active.
     `campaigned`: controllers that tried to be elected without a majority. `behind`: controllers that lack what another
@@ -187,7 +187,7 @@ class ClusterState(NamedTuple):
     def controller_runs(self) -> bool:
         """Whether brokers have a controller that can decide. In a quorum, it needs a majority that follows it.
 
-        A `rival` has the majority, but no broker hears it. A single controller that is no broker always runs.
+        A `rival` has the majority, but no broker hears it. A single dedicated controller always runs.
         """
         if not self.controller:
             return False

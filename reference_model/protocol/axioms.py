@@ -14,9 +14,9 @@ from kafka_chaos.contract.command.files import package_toml
 
 @dataclass(frozen=True, slots=True)
 class Axiom:
-    """An assumption: the `reason` for it, the condition under which it `fails`, and where Kafka `documents` it.
+    """An assumption, which `reason` states. `fails`: the condition under which it does not hold.
 
-    `broken_by`: the fault kinds that bring this condition about.
+    `documents`: where Kafka documents it. `broken_by`: the fault kinds that bring about the condition in `fails`.
     """
 
     reason: str

@@ -1,8 +1,8 @@
-"""Where a new follower truncates its log: the rule before KIP-101, the rule of KIP-101, and that of KIP-279.
+"""Where a new follower truncates its log: the rules before KIP-101, of KIP-101 and of KIP-279.
 
-A log is a tuple of entries (`entries.py`). Leader epochs never decrease along a log, except without fencing, where a
-follower may fetch from a leader of a later epoch than its own and then lead in an earlier one. A leader's epoch cache
-has the epochs of its log, and its own epoch from its election on, even before its first record in it (KIP-101).
+A log is a tuple of entries (`entries.py`). With fencing, leader epochs never decrease along a log. Without
+fencing, a follower may fetch from a leader of a later epoch, and then itself lead in an earlier one. A leader's epoch
+cache has the epochs of its log and, from the election on, its own epoch, even before it has a record (KIP-101).
 """
 
 from collections.abc import Callable

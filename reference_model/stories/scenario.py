@@ -37,7 +37,7 @@ def scenario_of(lane: Lane, anomaly: Anomaly, prediction: Prediction) -> dict[st
     """
     answer = prediction.anomalies[anomaly]
     if answer.status is Status.FORBIDDEN:
-        raise UsageFailure(f"--story {anomaly}: there is none, it is forbidden ({'; '.join(answer.why)})")
+        raise UsageFailure(f"--story {anomaly}: no story, since the anomaly is forbidden ({'; '.join(answer.why)})")
     try:
         story = read_story(lane, answer.why)
     except UnknownStory as error:

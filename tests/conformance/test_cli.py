@@ -144,7 +144,7 @@ def test_an_environment_that_lacks_something_ends_all_with_3(run: Any, played: P
         (["good", "--out", "/proc/nowhere/results.json"], "/proc/nowhere/results.json: can't be written"),
         # What can't be run in KRaft mode.
         (["good", "fine", "--kraft", "4.3.1"], f"fine: {BOUND}"),
-        (["good", "--kraft", "2.8.2"], "can't be run in KRaft mode here: expected one of 4.4.0, 4.3.1"),
+        (["good", "--kraft", "2.8.2"], "can't be run in KRaft mode by kafka-chaos: expected one of 4.4.0, 4.3.1"),
         (["good", "--kraft", "9.9"], "version '9.9' of Kafka is not known"),
     ],
 )

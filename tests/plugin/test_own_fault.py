@@ -90,7 +90,7 @@ def test_experiments_tests_and_the_report_know_the_kind_and_its_own_keys(tmp_pat
     ("value", "expected"),
     [
         ("slow_fault:Fast", "fault kind slow of slow-fault (slow_fault:Fast) can't be loaded"),
-        ("slow_fault:Proof", "slow of slow-fault (slow_fault:Proof) is no subclass of kafka_chaos.faults.fault.Fault"),
+        ("slow_fault:Proof", "slow of slow-fault (slow_fault:Proof) must subclass kafka_chaos.faults.fault.Fault"),
         ("slow_fault:Fault", "fault kind slow of slow-fault (slow_fault:Fault) lacks kind"),
         ("kafka_chaos.faults.process.ended:Kill", "calls itself 'kill'"),
     ],

@@ -102,7 +102,7 @@ def test_a_lane_that_is_unknown_fulfils_no_claim_that_something_is_rare(tmp_path
     run.result = replace(run.result, lanes=(replace(run.lane("orders"), verdict=Verdict.UNKNOWN, reasons=("why",)),))
     run.assert_some("orders", "lost_write")
     for claim in (run.assert_none, partial(run.assert_at_most, most=5)):
-        with pytest.raises(AssertionError, match=r"found \d, and the lane is unknown: why"):
+        with pytest.raises(AssertionError, match=r"found \d, and the lane's verdict is unknown: why"):
             claim("orders", "lost_write")
 
 
@@ -124,7 +124,7 @@ def test_a_name_that_is_none_is_refused(tmp_path: Path) -> None:
         run.assert_none("order", "lost_write")
     # A plain lane has no commits to lose: a claim on them would hold whatever happens.
     for name in ("lost", "commit_lost"):
-        with pytest.raises(ValueError, match=f"anomaly: '{name}' is none of lane orders: expected lost_write, "):
+        with pytest.raises(ValueError, match=f"anomaly: '{name}' is not an anomaly of lane orders: expected lost_write, "):
             run.assert_none("orders", name)
 
 

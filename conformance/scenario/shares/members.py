@@ -9,7 +9,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from kafka_chaos.conformance.broker_client import ObservingClient
+from kafka_chaos.conformance.broker_client import ScenarioClient
 from kafka_chaos.conformance.scenario.transactions.producers import coordinator_of, leader_of
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
@@ -37,7 +37,7 @@ class _Session:
 
     def __init__(self, leader: int, address: str, epoch: int = 0) -> None:
         self.leader, self.epoch = leader, epoch
-        self.connection = ObservingClient(address, timeout=20)
+        self.connection = ScenarioClient(address, timeout=20)
 
     def take_epoch(self) -> int:
         self.epoch += 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from kafka_chaos.conformance.broker_client import ObservingClient
+from kafka_chaos.conformance.broker_client import ScenarioClient
 from kafka_chaos.conformance.migration import MigratingMetadata, Migration
 from kafka_chaos.conformance.scenario.load import Load
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
@@ -90,7 +90,7 @@ class UpgradeSteps(FaultSteps):
         """The feature levels in force, once all brokers name the same."""
 
         def agreed() -> dict[str, int] | None:
-            levels = [self.answer_from(broker, ObservingClient.features) for broker in self.act.replicas]
+            levels = [self.answer_from(broker, ScenarioClient.features) for broker in self.act.replicas]
             return levels[0] if all(other == levels[0] for other in levels) else None
 
         return wait_until(agreed, "all brokers to name the same feature levels", timeout=20)
@@ -165,7 +165,7 @@ class UpgradeSteps(FaultSteps):
         """Note the partition's state in ZooKeeper, and which controller ZooKeeper and each broker name."""
         view: dict[str, Any] = {"when": when, "ZooKeeper": self.zookeeper.controller()}
         for broker in self.act.replicas:
-            view[f"broker {broker} names"] = self.answer_from(broker, ObservingClient.controller)
+            view[f"broker {broker} names"] = self.answer_from(broker, ScenarioClient.controller)
         record = self.zookeeper.partition(self.topic)
         assert record is not None
         view["partition"] = f"leader {record.leader}, leader epoch {record.leader_epoch}, ISR {list(record.isr)}"

@@ -94,7 +94,7 @@ class TransactionsObserver:
             return None
         if error != "NONE":
             raise ClusterFailure(f"broker {coordinator} answers DescribeTransactions with {error}")
-        # The partition of the group's offsets gets the number after the topic's last partition.
+        # A partition of __consumer_offsets is reported as the number `partitions`, one past the topic's last partition.
         numbers = sorted(
             number if topic.topic == self.topic else self.partitions
             for topic in described.topics

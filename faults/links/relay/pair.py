@@ -40,7 +40,7 @@ class Endpoint(asyncio.Protocol):
         self._pair.received(self, memoryview(data))
 
     def eof_received(self) -> bool:
-        """Note that the peer sends no more; the socket stays open for writing."""
+        """Note that the peer sends no more. Bytes that are queued are still written (True), but `send` adds none."""
         self.eof = True
         self._pair.update()
         return True
@@ -92,7 +92,7 @@ class Pair:
         self.update()
 
     def stream(self, side: str) -> Stream:
-        """The stream of requests, or of responses."""
+        """The stream of requests or of responses: `side` is REQUEST or RESPONSE."""
         return self.requests if side == REQUEST else self.responses
 
     def received(self, endpoint: Endpoint, data: memoryview) -> None:
@@ -105,7 +105,7 @@ class Pair:
         self.update()
 
     def go_on(self, side: str) -> None:
-        """Let the frame pass that waits on this side."""
+        """Pass on the frame that waits on this side."""
         if side in self.conversation.waiting and self.is_open:
             self.conversation.note_release(side)
             self.stream(side).go_on()
@@ -153,7 +153,7 @@ class Pair:
         self._loop.call_later(delayed.seconds, end_delay)
 
     def _hang_up_on_client(self) -> None:
-        """End the client's connection only: the broker must still get the request at which it is cut."""
+        """End the client's connection only: the request that causes the cut must still reach the broker."""
         self.client.transport.close()
         self.client.eof = True
         self.responses.lose()

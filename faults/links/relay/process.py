@@ -38,7 +38,7 @@ def _do(relay: Relay, command: str, values: dict[str, Any]) -> Any:
                 "unanswered": sum(pair.conversation.unanswered_controller_requests() for pair in relay.connections),
             }
         case _:
-            raise ValueError(f"{command!r} is no command")
+            raise ValueError(f"{command!r} is not a command")
     return None
 
 

@@ -219,7 +219,7 @@ class ClusterLayout:
 
     @property
     def metadata_servers(self) -> int:
-        """How many nodes there are besides the brokers: ZooKeeper servers, or controllers that are no brokers."""
+        """How many nodes there are besides the brokers: ZooKeeper servers, or dedicated controllers."""
         return self.controllers if self.metadata_mode == KRAFT else self.zookeepers or 1
 
     @property

@@ -20,7 +20,7 @@ REPLICATION_PORT = 9092
 CONTROL_PORT = 9091
 ZOOKEEPER_PORT = 2181
 CONTROLLER_ID_BASE = 100
-"""A KRaft controller that is no broker has the node id 100 plus its number, which is above the ids of brokers."""
+"""A dedicated KRaft controller has the node id 100 plus its number, which is above the ids of brokers."""
 BROKER_DATA = "/var/lib/kafka"
 SECOND_BROKER_DATA = "/var/lib/kafka-2"
 LOG_DIRECTORIES = (BROKER_DATA, SECOND_BROKER_DATA)

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.cluster.containers.labels import LABELS, ROLE
+from kafka_chaos.harness.cluster.containers.labels import LABEL_PREFIX, ROLE
 
 if TYPE_CHECKING:
     from docker.errors import APIError
@@ -128,7 +128,7 @@ def execute_in_network(container: Container, command: Sequence[str]) -> tuple[in
         container.reload()
     if code != CANNOT_EXECUTE or not container.attrs["State"]["Paused"]:
         return code, output
-    labels = {key: value for key, value in container.labels.items() if key.startswith(LABELS)}
+    labels = {key: value for key, value in container.labels.items() if key.startswith(LABEL_PREFIX)}
     helper = docker_client().containers.create(
         container.attrs["Image"],
         list(command[1:]),
@@ -247,7 +247,7 @@ def archived_file(pieces: Iterator[bytes], name: str) -> Iterator[IO[bytes]]:
             member = archive.next()
             content = archive.extractfile(member) if member else None
             if content is None:
-                raise ClusterFailure(f"{name} is no file")
+                raise ClusterFailure(f"{name} is not a file")
             yield content
     finally:
         # The engine can't remove a container before the whole archive has been read.

@@ -14,12 +14,12 @@ import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-LABELS = "kafka-chaos."
-"""The beginning of all labels' names."""
-RUN = f"{LABELS}run"
-OWNER = f"{LABELS}owner"
-ROLE = f"{LABELS}role"
-KEEP = f"{LABELS}keep"
+LABEL_PREFIX = "kafka-chaos."
+"""How the names of all labels begin."""
+RUN = f"{LABEL_PREFIX}run"
+OWNER = f"{LABEL_PREFIX}owner"
+ROLE = f"{LABEL_PREFIX}role"
+KEEP = f"{LABEL_PREFIX}keep"
 """Labels: the run's id, the process that owns it, what a container is for, and if its cluster is kept on purpose."""
 
 STARTED_RUNS: set[str] = set()

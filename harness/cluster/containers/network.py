@@ -98,7 +98,7 @@ def address_of(host: str) -> str:
     try:
         return socket.gethostbyname(host)
     except OSError as error:
-        message = f"advertise: {host} has no IPv4 address here ({error}): expected a host that this machine can resolve"
+        message = f"advertise: {host} has no IPv4 address ({error}): expected a host that this machine can resolve"
         raise EnvironmentFailure(message) from error
 
 

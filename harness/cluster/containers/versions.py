@@ -73,7 +73,7 @@ def known_version(number: str) -> KafkaVersion:
 
 
 def parse_cluster(text: str) -> dict[str, str]:
-    """The keys of an experiment's `cluster` for a text VERSION/MODE; raises `UsageFailure` if it can't be run here."""
+    """The keys of an experiment's `cluster` for a text VERSION/MODE; raises `UsageFailure` if it can't be run."""
     number, slash, mode = text.partition("/")
     if not slash or mode not in METADATA_MODES:
         raise UsageFailure(f"{quoted(text)}: expected VERSION/MODE, such as 4.2.0/kraft or 3.9.1/zookeeper")
@@ -88,7 +88,7 @@ def check_version(number: str, mode: str) -> KafkaVersion:
     if mode == ZOOKEEPER:
         problem = f"has no ZooKeeper: set metadata_mode to {KRAFT}, or choose"
     else:
-        problem = "can't be run in KRaft mode here: expected"
+        problem = "can't be run in KRaft mode by kafka-chaos: expected"
     allowed = ", ".join(other.number for other in VERSIONS.values() if mode in other.modes)
     raise UsageFailure(f"version {quoted(number)} of Kafka {problem} one of {allowed}")
 

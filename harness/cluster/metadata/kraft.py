@@ -49,7 +49,7 @@ class KRaftMode:
         self.voters = properties.voters(self.spec)
 
     def make(self) -> Members:
-        """The brokers, and if the layout asks for some, the controllers that are no brokers."""
+        """The brokers, and if the layout asks for some, the dedicated controllers."""
         controllers = {number: self.controller(number) for number in range(1, self.spec.controllers + 1)}
         brokers = {
             broker: self._node("broker", broker, properties.node_name("broker", broker), next(self._builder.ports))
@@ -58,7 +58,7 @@ class KRaftMode:
         return Members(brokers, controllers=controllers)
 
     def controller(self, number: int, configs: Mapping[str, object] | None = None) -> Node:
-        """A controller that is no broker; `configs` override the cluster's configs."""
+        """A dedicated controller; `configs` override the cluster's configs."""
         name = properties.node_name("controller", number)
         return self._node("controller", properties.CONTROLLER_ID_BASE + number, name, None, configs)
 

@@ -29,7 +29,7 @@ class PartitionRecord:
 
 @dataclass(eq=False)
 class Members:
-    """A cluster's nodes: brokers by id; ZooKeeper's servers, and controllers that are no brokers, by number."""
+    """A cluster's nodes: brokers by id; ZooKeeper's servers, and dedicated controllers, by number."""
 
     brokers: dict[int, Node] = field(default_factory=dict)
     zookeepers: dict[int, Node] = field(default_factory=dict)

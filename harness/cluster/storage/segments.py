@@ -103,7 +103,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class TornTail:
-    """The end of a file, from `position` on, that is no whole batch; `reason` says why.
+    """The end of a file, from `position` on, that is not a whole batch; `reason` says why.
 
     `cut_short`: whether the tail may be the beginning of a batch, which goes on in bytes that are not there.
     """

@@ -34,7 +34,7 @@ def _check_lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpe
     """Refusals of a lane's keys that conflict with the cluster, with other keys, or with other lanes."""
     brokers, oldest = cluster.brokers, cluster.as_layout().oldest
     if ":" in lane.topic_name:
-        yield ("topic",), f"no topic can be called {lane.topic_name!r}: expected a name of its own, without a colon"
+        yield ("topic",), f"no topic can be called {lane.topic_name!r}: expected a topic name without a colon"
     if lane.idempotence and not oldest.has_idempotence:
         yield ("idempotence",), f"Kafka {oldest.number} has no idempotent producers: they came with 0.11"
     try:
@@ -56,12 +56,12 @@ def _check_lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpe
         yield ("tiered",), "the cluster has no remote store: expected tiered_storage: true in cluster"
     is_compacted = has_compaction(lane.cleanup_policy)
     if lane.tiered and is_compacted:
-        yield ("tiered",), "Kafka has no remote storage for topics that are compacted: expected cleanup_policy: delete"
+        yield ("tiered",), "Kafka does not tier compacted topics (KIP-405): expected cleanup_policy: delete"
     if is_compacted and (lane.client != IN_PROCESS or lane.loop is not None):
-        reason = f"only {IN_PROCESS} in this process sends the record keys that compaction needs, and no loop does"
+        reason = f"compaction needs record keys, which only {IN_PROCESS} without a version sends, and no loop"
         yield ("cleanup_policy",), f"{reason}: expected null or delete"
     if lane.tombstones and not is_compacted:
-        yield ("tombstones",), "expected 0, or a topic that is compacted"
+        yield ("tombstones",), "expected 0, or a cleanup_policy with compact"
     yield from _check_client(cluster, lane)
     yield from _check_client_keys(lane)
     sources = [other.lane for other in phase.lanes if other.loop is None]
@@ -69,7 +69,7 @@ def _check_lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpe
         expected = f"expected a lane of this phase without a loop ({', '.join(sources) or 'there is none'})"
         yield ("loop", "source"), f"{lane.loop.source!r}: {expected}"
     if lane.lives and (lane.transactional is not None or lane.loop is not None):
-        message = "expected a lane without transactional and loop, which decide who writes and who reads"
+        message = "expected no lives with transactional or loop, which decide who writes and who reads"
         yield ("lives",), message
     for number, life in enumerate(lane.lives):
         if phase.steps is None and life.at >= phase.workload.duration:
@@ -84,15 +84,15 @@ def _check_created_late(phase: PhaseSpec, lane: lane_specs.LaneSpec, at: float) 
     """Refusals of `created_at` if something needs the topic earlier, or a fault is over before the topic exists."""
     loops = {other.lane: other.loop.source for other in phase.lanes if other.loop is not None}
     if phase.steps is not None or at >= phase.workload.duration:
-        yield ("created_at",), f"expected no steps, and less time than the load of {phase.workload.duration:g} s"
+        yield ("created_at",), f"expected no steps, and less than {phase.workload.duration:g} s, the load's duration"
     if lane.lane in loops or lane.lane in loops.values():
-        yield ("created_at",), "expected a lane that is no loop, and that no loop reads"
+        yield ("created_at",), "expected none for the output or the source of a loop"
     for fault in (fault for fault in phase.faults if fault.at < at):
         if fault.target.lane == lane.lane or (fault.spares_other_lanes and concerns(fault, lane.lane)):
             yield ("created_at",), f"{fault.kind} on {fault.target.text} concerns the topic, and begins before {at:g} s"
         elif fault.at + fault.duration <= at:
             # The prediction would count the fault, although it never hits the topic.
-            message = f"{fault.kind} is over before {at:g} s, when the topic is created: expected it earlier"
+            message = f"{fault.kind} ends before the topic is created at {at:g} s: expected an earlier time"
             yield ("created_at",), message
 
 
@@ -101,7 +101,7 @@ def _check_session(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
     session = int(cluster.broker_configs.get(GROUP_SESSION_TIMEOUT, DEFAULTS["kraft"][GROUP_SESSION_TIMEOUT]))
     for path, group in _groups_of(lane):
         if group.protocol == CONSUMER and group.session_timeout_ms != session:
-            message = f"with the protocol consumer brokers decide: expected {session}, or set {GROUP_SESSION_TIMEOUT}"
+            message = f"brokers with KIP-848 decide by {GROUP_SESSION_TIMEOUT}: expected {session}, or set it"
             yield (*path, "session_timeout_ms"), f"{message} in cluster.broker_configs"
 
 
@@ -121,10 +121,11 @@ def _check_share(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
     if not has_delivery_limit_per_group(lane.as_lane((), cluster.as_layout())):
         limit = int(str(configs.get(SHARE_DELIVERY_LIMIT, USUAL_LIMIT)))
         if lane.share.delivery_limit != limit:
-            message = f"before Kafka 4.4 brokers decide: expected {limit}, or set {SHARE_DELIVERY_LIMIT}"
+            message = f"before Kafka 4.4, brokers decide by {SHARE_DELIVERY_LIMIT}: expected {limit}, or set it"
             yield ("share", "delivery_limit"), f"{message} in cluster.broker_configs"
     if str(configs.get(UNCLEAN)).lower() == "true":
-        yield ("share",), f"{UNCLEAN} in cluster.broker_configs may lose the state of share groups: set the lane's own"
+        message = f"{UNCLEAN} in cluster.broker_configs may lose the state of share groups"
+        yield ("share",), f"{message}: leave it out, and set the lane's unclean_leader_election"
     least = int(str(configs[SHARE_SHORTEST_LOCK]))
     if lane.share.lock_ms < least:
         yield ("share", "lock_ms"), f"expected at least {least}, the brokers' {SHARE_SHORTEST_LOCK}"
@@ -141,31 +142,31 @@ def _check_client(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
         needed = getattr(lane, key) is not None and (key != "transactional" or lane.loop is None)
         if needed and role not in kind.roles:
             capable = ", ".join(other.name for other in KINDS.values() if role in other.roles)
-            yield (key,), f"the client {client} can be no {role} here: expected {IN_PROCESS}, or a version of {capable}"
+            yield (key,), f"kafka-chaos can't run {client} as a {role}: expected {IN_PROCESS} or a version of {capable}"
     for key, supported in kind.group_settings.items() if lane.group is not None else ():
         if (value := getattr(lane.group, key)) not in supported:
-            yield ("group", key), f"members of {client} can have {' or '.join(supported)} here, got {value}"
+            yield ("group", key), f"expected {' or '.join(supported)} for members of {client}, got {value}"
     for path, group in _groups_of(lane):
         since = kind.assigned_by_brokers_since
         version = [int(number) for number in client.version.split(".") if number]
         if group.protocol == CONSUMER and (since is None or version < since):
             hint = "" if since is None else f": {kind.name} has the protocol since {since[0]}.{since[1]} (KIP-848)"
-            yield (*path, "protocol"), f"members of {client} can have classic here, got consumer{hint}"
+            yield (*path, "protocol"), f"expected classic for members of {client}, got consumer{hint}"
     if lane.transactional is not None and lane.transactional.reads:
-        yield ("transactional", "reads"), f"expected false with {client}: {IN_PROCESS} reads within transactions here"
+        yield ("transactional", "reads"), f"expected false with {client}: only {IN_PROCESS} without a version does this"
     if lane.idempotence and lane.max_in_flight not in kind.idempotent_in_flight:
         numbers = kind.idempotent_in_flight
         expected = numbers[0] if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
-        yield ("max_in_flight",), f"expected {expected}, as {client} has it with idempotence, got {lane.max_in_flight}"
+        yield ("max_in_flight",), f"expected {expected} with idempotence in {client}, got {lane.max_in_flight}"
     if cluster.security != PLAINTEXT and kind.translate_keys is None:
-        message = f"{client} can't connect to a secured listener here: expected librdkafka, java or your own client"
+        message = f"kafka-chaos can't secure connections of {client}: expected librdkafka, java or your own client"
         yield ("client",), message
     # Some clients write the names of configs with dots, and others with underscores.
     wrong_separator = "." if kind.separator == "_" else "_"
     for role in ("producer", "consumer"):
         name = f"{role}_configs"
         if getattr(lane, name) and not kind.has_configs:
-            yield (name,), f"{client} takes no other configs: leave them out"
+            yield (name,), f"{client} takes no configs from the lane: leave them out"
         for key in getattr(lane, name):
             # Some of librdkafka's own names have underscores.
             if wrong_separator in key and (wrong_separator == "." or not any(classifications(role, key))):
@@ -211,7 +212,7 @@ def _check_librdkafka(client_class: Any, name: str, configs: Mapping[str, object
         new_client(client_class, {**configs, "log_level": 0}).close()
     except (KafkaException, ValueError, TypeError) as error:
         reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-        yield (name,), f"the client refuses it: {reason}"
+        yield (name,), f"librdkafka refuses these configs: {reason}"
 
 
 def _check_configs(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> Refusals:
@@ -268,6 +269,6 @@ def _check_defect(experiment: Experiment, names: Set[str]) -> Refusals:
     lanes = () if experiment.defect is None else experiment.defect.lanes
     for index, lane in enumerate(lanes):
         if lane not in names:
-            yield ("lanes", index), f"{lane!r} is no lane: expected some of {', '.join(sorted(names))}"
+            yield ("lanes", index), f"{lane!r} is not a lane: expected some of {', '.join(sorted(names))}"
     if lanes and names <= set(lanes):
-        yield ("lanes",), "expected some lane that is left as the control"
+        yield ("lanes",), "expected at least one lane that is not listed, as the control"

@@ -39,7 +39,7 @@ class Holding:
 
 @dataclass(frozen=True)
 class SimilarCommits:
-    """`count` commits of a partition with one outcome and error, in a slot of time from `at_ns` on, up to `offset`."""
+    """`count` commits of a partition in one slot of time, with one outcome and error. `offset`: the highest."""
 
     partition: int
     at_ns: int

@@ -3,9 +3,9 @@
 - `Monitor`: leaders, ISRs and the controller as clients see them, and the load's counts.
 - `HighWatermarkRecorder`: the high watermarks that brokers report, and the last stable offsets of transactional lanes.
   A thread per broker sends one request per interval, so that a frozen broker does not delay the reports of others.
-- `PauseWatch`: the pauses of the harness while the machine did other work. A second's pause is the longest wait of one
-  of the harness's threads for a processor (`/proc/self/task/*/schedstat`, Linux) or, if that is longer, the delay with
-  which the watch woke up. No client's recovery was delayed by more than this: a recovery runs in one thread at a time.
+- `PauseWatch`: the pauses of the harness while the machine did other work. The pause reported for a second is the
+  longest wait of a harness thread for a processor (`/proc/self/task/*/schedstat`, Linux) or, if that is longer, the
+  delay of the watch. No client's recovery was delayed by more than this: a recovery runs in one thread at a time.
   (A ratio, waiting / (waiting + running), would exaggerate: it is 0.9 for a wait of 0.25 s and a run of 0.03 s.)
 """
 

@@ -143,5 +143,5 @@ schedule:
         for fault in phase.faults
     }
     assert drawn == {("kill", "leader(orders)"), ("client-kill", "member(orders)")}
-    with pytest.raises(UsageFailure, match=r"targets: none of leader\(orders\) is one for client-kill"):
+    with pytest.raises(UsageFailure, match=r"targets: none of leader\(orders\) is a target for client-kill"):
         parse_experiment(text.replace(", member(orders)", ""), "clients.yaml")

@@ -126,7 +126,7 @@ def test_the_newest_segment_is_overwritten_and_keeps_its_size(
 def test_files_that_are_back_are_no_proof(cluster: FakeCluster, data: Path) -> None:
     fault, told = hit(cluster, "lost-index", lane="orders")
     Path(min(told)).write_bytes(b"")
-    assert fault.proof(cluster, (cluster.brokers[1],)).reason == f"broker-1: still there: {min(told)}"
+    assert fault.proof(cluster, (cluster.brokers[1],)).reason == f"broker-1: not changed as expected: {min(told)}"
 
 
 def test_a_broker_that_was_down_or_had_no_such_files_is_no_proof(cluster: FakeCluster) -> None:

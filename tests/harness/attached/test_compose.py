@@ -145,5 +145,5 @@ def test_the_command_says_how_to_run_and_replaces_no_file() -> None:
     )
     assert "- kafka: advertises no address to this machine" in said
     before = Path("mine.yaml").read_text()
-    assert "mine.yaml: it exists: remove it" in str(CliRunner().invoke(cli, command).exception)
+    assert "mine.yaml: the file exists already: remove it" in str(CliRunner().invoke(cli, command).exception)
     assert Path("mine.yaml").read_text() == before

@@ -44,5 +44,5 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, expecte
 def test_only_nodes_of_the_file_can_be_allowed(tmp_path: Path) -> None:
     path = nodes_file(tmp_path)
     assert load_allowed(path, "broker-1, third")[1] == ("broker-1", "third")
-    with pytest.raises(UsageFailure, match=r"'broker-3' is no node of .*; expected some of broker-1, broker-2, third"):
+    with pytest.raises(UsageFailure, match=r"'broker-3' is not a node of .*; expected some of broker-1, broker-2, th"):
         load_allowed(path, "broker-1,broker-3")

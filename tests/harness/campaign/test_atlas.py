@@ -78,7 +78,7 @@ def cells_of_run(atlas: Atlas, experiment: object) -> list[Cell]:
         ("lanes_per_run: 3", "lane_per_run: 3", r"atlas.yaml:12: lane_per_run: no such key"),
         ("4.3.1/kraft", "4.3.1/zookeeper", r"4.3.1/zookeeper, kill.*cluster"),
         ("4.3.1/kraft", "9.9.9/kraft", r"9.9.9/kraft, kill.*9.9.9"),
-        ("sarama]", "srama]", "'srama' is no client.*sarama"),
+        ("sarama]", "srama]", "'srama' is not a client.*sarama"),
         ("fault: pause", "fault: puse", "atlas.yaml .*both.*puse"),
         ('acks: "1"', 'acks: "7"', "acks"),
         ("clients: [librdkafka, sarama]", "clients: []", "clients: expected"),

@@ -4,17 +4,17 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.harness.campaign.record import append, faults_of, read_record, settings_of
+from kafka_chaos.harness.campaign.record import append, faults_of, read_lane_runs, settings_of
 from tests.harness.campaign.lanes import lane_run
 
 
 def test_what_is_appended_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "new" / "record.jsonl"
-    assert read_record(path) == []
+    assert read_lane_runs(path) == []
     first, second = lane_run(3, not_judged=[]), lane_run(client="java 3.9.1", gap_s=None, not_judged=["duplicate"])
     append(path, [first])
     append(path, [second])
-    assert read_record(path) == [first, second]
+    assert read_lane_runs(path) == [first, second]
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_line_that_is_none_is_refused_with_its_number(tmp_path: Path, line: st
     with path.open("a") as file:
         file.write(line + "\n")
     with pytest.raises(UsageFailure, match=f"record.jsonl:2: .*{reason}"):
-        read_record(path)
+        read_lane_runs(path)
 
 
 def test_settings_are_what_differs_from_the_defaults_and_partitions_count_in_lanes_with_transactions() -> None:
@@ -46,6 +46,6 @@ def test_settings_are_what_differs_from_the_defaults_and_partitions_count_in_lan
 
 
 def test_the_record_that_the_guide_s_table_is_from_can_be_read() -> None:
-    record = read_record(Path(__file__).parents[3] / "benchmarks/atlas.jsonl")
+    record = read_lane_runs(Path(__file__).parents[3] / "benchmarks/atlas.jsonl")
     assert record
     assert all(run.records >= run.acknowledged for run in record)

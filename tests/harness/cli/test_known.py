@@ -148,8 +148,8 @@ def test_a_defect_may_show_as_a_gap_that_a_fault_excuses(
 @pytest.mark.parametrize(
     ("former", "new", "expected"),
     [
-        ("lanes: [old]", "lanes: [odd]", "x.yaml:9: defect.lanes[0]: 'odd' is no lane: expected some of new, old"),
-        ("lanes: [old]", "lanes: [old, new]", "x.yaml:9: defect.lanes: expected some lane that is left as the control"),
+        ("lanes: [old]", "lanes: [odd]", "x.yaml:9: defect.lanes[0]: 'odd' is not a lane: expected some of new, old"),
+        ("lanes: [old]", "lanes: [old, new]", "x.yaml:9: defect.lanes: expected at least one lane that is not listed"),
         ("lanes: [old]", "colour: red", "x.yaml:9: defect.colour: no such key; expected ticket, title"),
         ("  lanes: [old]\n", "", "defect: expected either `lanes`, the other lanes being the control, or `control`, a"),
         ("lanes: [old]", "control: {kafka_version: 9.9}", "x.yaml:9: defect.control.kafka_version: "),

@@ -98,7 +98,7 @@ def test_faults_are_listed_with_their_proofs_and_keys(monkeypatch: pytest.Monkey
         monkeypatch.setattr(kind, "unavailable", staticmethod(lambda: "no root"))
     monkeypatch.setattr(Kill, "unavailable", staticmethod(lambda: None))
     text = " ".join(CliRunner().invoke(faults_command, []).output.split())
-    assert "kill Kill the processes (SIGKILL). Its proof: each is gone" in text
+    assert "kill Kill the processes (SIGKILL). Proof: each is gone" in text
     kinds = [json.loads(line) for line in CliRunner().invoke(faults_command, ["--json"]).output.splitlines()]
     partition = next(kind for kind in kinds if kind["kind"] == "partition")
     assert partition["keys"] == {"direction": "both", "port": None, "action": "drop", "peers": None}

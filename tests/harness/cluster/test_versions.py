@@ -55,7 +55,7 @@ def test_a_broker_is_only_given_keys_that_its_version_has(number: str) -> None:
         ({"broker_versions": {4: "3.8.1"}}, "broker_versions: 4 is not a broker: expected 1 to 3"),
         ({"broker_versions": {1: "3.8"}}, "version '3.8' of Kafka is not known: expected one of 4.4.0, 4.3.1"),
         ({"broker_versions": {1: "4.3.1"}}, "has no ZooKeeper"),
-        ({"metadata_mode": "kraft", "broker_versions": {2: "2.8.2"}}, "can't be run in KRaft mode here"),
+        ({"metadata_mode": "kraft", "broker_versions": {2: "2.8.2"}}, "can't be run in KRaft mode by kafka-chaos"),
         ({"metadata_mode": "kraft", "kafka_version": "4.3.1", "broker_versions": {2: "3.9.1"}, "elr": True},
          "elr: true is not valid: Kafka 3.9.1 has no"),
         ({"metadata_mode": "kraft", "migration_controllers": 3}, "nowhere to migrate to"),

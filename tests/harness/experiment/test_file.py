@@ -45,7 +45,7 @@ REFUSALS = [
     ("brokers: 3", "brokers: 3\n  broker_configs: {log.roll.ms: 1 h}", "cluster", "a whole number, got '1 h'", 2),
     ("brokers: 3", "brokers: 3\n  controller: 4", "cluster", "4 is not a broker", 2),
     ("acks: 1", "acks: 2", "lanes[0].acks", 'expected one of "0", "1", "all"', 6),
-    ("lane: one", 'lane: "o:ne"', "lanes[0].topic", "no topic can be called 'o:ne': expected a name of its own", 5),
+    ("lane: one", 'lane: "o:ne"', "lanes[0].topic", "no topic can be called 'o:ne': expected a topic name", 5),
     ("acks: 1", "acks: 1\n    idempotence: true", "lanes[0].idempotence", "acks=all with it", 7),
     ("acks: 1", "acks: 1\n    ack: 1", "lanes[0].ack", "no such key; expected lane", 7),
     ("acks: 1", "acks: 1\n    replication_factor: 4", "lanes[0].replication_factor", "at most 3, the number", 7),
@@ -54,7 +54,7 @@ REFUSALS = [
     ("acks: 1", "acks: 1\n    lives: {generate: {lasts: [3, 1]}}", "lanes[0].lives.generate.lasts", "longer than", 7),
     ("acks: 1", "lives: [{at: 1, role: consumer}]\n    transactional: {}", "lanes[0].lives", "and who reads", 6),
     ("acks: 1", "lives: [{at: 1}]\n    transactional: {}", "lanes[0].lives", "without trans", 6),
-    ("acks: 1", "acks: 1\n    created_at: 30", "lanes[0].created_at", "less time than the load of 30 s", 7),
+    ("acks: 1", "acks: 1\n    created_at: 30", "lanes[0].created_at", "less than 30 s, the load's duration", 7),
     ("acks: 1", "acks: 1\n    created_at: 3", "lanes[0].created_at", "kill on leader(one) concerns the topic", 7),
     ("idempotence: true", "created_at: 9", "lanes[1].created_at", "kill is over before 9 s", 10),
     ("idempotence: true", "loop: {source: one}\n    created_at: 1", "lanes[1].created_at", "that is no loop", 11),
@@ -145,7 +145,7 @@ def test_a_group_whose_brokers_assign_has_no_assignor() -> None:
     assert lane.group is not None
     assert lane.group.assignor is None
     other = text.replace("protocol: consumer", "protocol: consumer, session_timeout_ms: 9000")
-    with pytest.raises(UsageFailure, match=r"lanes\[0\]\.group\.session_timeout_ms: .*expected 6000, or set group"):
+    with pytest.raises(UsageFailure, match=r"lanes\[0\]\.group\.session_timeout_ms: .*expected 6000, or set it in"):
         parse_experiment(other, "good.yaml")
     configured = "metadata_mode: kraft\n  broker_configs: {group.consumer.session.timeout.ms: 9000}"
     parse_experiment(other.replace("metadata_mode: kraft", configured), "good.yaml")

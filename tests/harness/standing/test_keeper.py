@@ -134,7 +134,7 @@ def test_what_the_cluster_cannot_have_is_refused_by_name(
 
 def test_only_what_is_broken_is_healed(served: StandingCluster) -> None:
     assert served.ask("heal", faults=()) == []
-    with pytest.raises(KafkaChaosError, match="pause-2: no such fault; there are: none"):
+    with pytest.raises(KafkaChaosError, match="pause-2: no such fault; the faults are: none"):
         served.ask("heal", faults=("pause-2",))
 
 

@@ -99,7 +99,7 @@ def test_what_is_broken_by_hand_is_proven_and_healed(command: Command, cluster: 
     assert "broken: pause-1 at broker:2 = broker-2, took effect" in command("state")
     refused = command("break", "hold", "broker:1", "api=Fetch", code=64)
     assert "start it with links" in refused or "sasl_ssl encrypts them" in refused
-    assert "heal this first" in command("run", SMALL, "--on", name, code=64)
+    assert "first: the run's prediction" in command("run", SMALL, "--on", name, code=64)
     assert "pause-1 healed" in command("heal")
     assert set(state(command)["nodes"].values()) == {"running"}
     assert "nothing is broken" in command("heal")

@@ -117,7 +117,7 @@ def test_the_nightly_stories_are_of_every_anomaly_and_fault() -> None:
 
 def test_what_is_forbidden_has_no_story() -> None:
     lane = replace(ACKS_1, acks="all")
-    with pytest.raises(UsageFailure, match="--story lost_write: there is none, it is forbidden"):
+    with pytest.raises(UsageFailure, match="--story lost_write: no story, since the anomaly is forbidden"):
         scenario_of(lane, Anomaly.LOST_WRITE, predict_cached(lane))
 
 

@@ -33,9 +33,9 @@ def lane_of(lane: str = "", cluster: str = "", more: str = "") -> Lane:
     [
         (", producer_configs: {queuing.strategy: lifo}", "", r"a\.yaml:3: lanes\[0\]\.producer_configs"),
         (", transactional: {size: 2, timeout_ms: 3000}, producer_configs: {socket.timeout.ms: 4000}", "",
-         r"producer_configs: the client refuses it: .*`socket\.timeout\.ms` must be set <= `transaction"),
+         r"producer_configs: librdkafka refuses these configs: .*`socket\.timeout\.ms` must be set <= `transaction"),
         (", idempotence: true, producer_configs: {message.send.max.retries: 0}", "",
-         r"producer_configs: the client refuses it: .*`enable\.idempotence`"),
+         r"producer_configs: librdkafka refuses these configs: .*`enable\.idempotence`"),
         (", topic_configs: {message.format.version: '0.10.2'}", "", r"message\.format\.version=0\.10\.2"),
         (GROUPED, "broker_configs: {offsets.retention.minutes: 1}", r"a\.yaml:2: cluster\.broker_configs: off"),
         ("", "configs_of: {2: {replica.selector.class: a.B}}", r"cluster\.configs_of: replica\.selector\.class=a\.B"),
@@ -43,8 +43,8 @@ def lane_of(lane: str = "", cluster: str = "", more: str = "") -> Lane:
         ("", "broker_configs: {log.cleanup.policy: compact}", r"the lane needs cleanup_policy: compact"),
         (", topic_configs: {flush.messages: often}", "", r"flush\.messages: 'often': expected a whole number"),
         ("", "broker_configs: {max.connections: 9}", r"then isr_not_restored, stalled_consumer, st"),
-        (", tombstones: 0.1", "", r"tombstones: expected 0, or a topic that is compacted"),
-        (", cleanup_policy: compact, client: java 3.9.1", "", r"cleanup_policy: only librdkafka in this process sends"),
+        (", tombstones: 0.1", "", r"tombstones: expected 0, or a cleanup_policy with compact"),
+        (", cleanup_policy: compact, client: java 3.9.1", "", r"cleanup_policy: compaction needs record keys"),
         (", assume: [linger.ms]", "", r"assume: 'linger\.ms': expected configuration keys that the model does"),
     ],
 )  # fmt: skip

@@ -63,8 +63,8 @@ class Produced:
 @pytest.mark.parametrize(
     ("behaviour", "problem"),
     [
-        ("print('Exception in thread main', flush=True)", "said 'Exception in thread main', which is no event"),
-        ("print('[1, 2]', flush=True)", "which is no event of the client protocol"),
+        ("print('Exception in thread main', flush=True)", "said 'Exception in thread main', which is not an event"),
+        ("print('[1, 2]', flush=True)", "which is not an event of the client protocol"),
         ('print(\'{"event": "red"}\', flush=True)', "a producer has no event 'red'"),
         ("tell('outcome', outcome='ok', seq=[99], offset=[0])", "of record 99, which it was not told to send"),
         ("def produced(order): tell('flushed'); ok(order)", "has flushed while 6 records had no outcome"),
@@ -84,7 +84,7 @@ class Produced:
         ("def produced(order): tell('error', text='no such topic')", "no such topic"),
         ("def left(): sys.exit(5)", "left with exit code 5"),
         (f"print('x' * {MAX_LINE_CHARACTERS + 5}, flush=True)", "wrote a line of more than"),
-        ("sys.stdout.buffer.write(b'\\xff\\xfe\\n'); sys.stdout.flush()", "which is no event of the client protocol"),
+        ("sys.stdout.buffer.write(b'\\xff\\xfe\\n'); sys.stdout.flush()", "which is not an event of the client"),
     ],
 )
 def test_what_breaks_the_protocol_is_a_problem_with_the_last_lines(
@@ -212,7 +212,7 @@ def test_what_is_passed_over_counts_as_read_where_transactions_are(consume: Cons
     [
         ("tell('at_end', offsets=[[0, 3], [1, 10]])", "stands at offset 3 of partition 0, and was at 5 before"),
         ("tell('at_end', offsets=[[0, 90], [1, 10]])", "stands beyond the end of partition 0"),
-        ("tell('at_end', offsets=[[7, 9]])", "is no event of the client protocol: 7"),
+        ("tell('at_end', offsets=[[7, 9]])", "is not an event of the client protocol: 7"),
     ],
 )
 def test_a_place_where_no_consumer_can_stand_is_a_problem(consume: Consume, told: str, problem: str) -> None:
