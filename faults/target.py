@@ -43,7 +43,7 @@ EXPECTED = (
 
 
 class TargetError(UsageFailure, ValueError):
-    """Raised for a text that is no target, or a target that the cluster or the experiment does not have."""
+    """Raised for a text that is not a target, or a target that the cluster or the experiment does not have."""
 
 
 class VacantRoleError(TargetError):
@@ -161,7 +161,7 @@ class Target:
         return {"all": brokers, **_part_sizes(brokers)}.get(self.role, 1)
 
     def controllers_hit(self, controllers: int) -> int:
-        """How many of a cluster's dedicated controllers, which are no brokers, have this role at once."""
+        """How many of a cluster's dedicated controllers (not brokers) have this role at once."""
         if self.role not in ("controller", "controllers"):
             return 0
         if self.role == "controller":

@@ -89,7 +89,7 @@ class Budget:
 
 
 def tell_progress(budget: Budget) -> None:
-    """Write to standard error how far a search is, even if standard error is no terminal."""
+    """Write to standard error how far a search is, even if standard error is not a terminal."""
     label = f"{budget.label}: " if budget.label else ""
     rate, left = budget.states / max(budget.seconds, 1e-9), budget.seconds_left
     within = f"{left:.0f} s" if left < 120 else f"{left / 60:.0f} min" if left < 7200 else "some hours"

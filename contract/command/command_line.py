@@ -101,7 +101,7 @@ def _exit_code_of(command: Callable[[], int]) -> int:
         sys.stdout.flush()
         if code is None or isinstance(code, int):
             return code or errors.ExitCode.CONFORMS
-        raise RuntimeError(f"ended with {code!r}, which is no exit code")  # a bug, which the last clause reports
+        raise RuntimeError(f"ended with {code!r}, which is not an exit code")  # a bug, which the last clause reports
     except click.ClickException as error:
         text = io.StringIO()
         error.show(text)
@@ -148,7 +148,7 @@ def failure_of(error: BaseException) -> errors.KafkaChaosError | None:
 
 
 def console(*, highlight: bool = True) -> Console:
-    """The console on standard output; if that is no terminal but a file or a pipe, wide enough for every table."""
+    """The console on standard output; if that is not a terminal but a file or a pipe, wide enough for every table."""
     from rich.console import Console
 
     class Terminal(Console):

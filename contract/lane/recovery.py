@@ -102,7 +102,7 @@ class Timings:
 def reported_timeouts(reported: object) -> Mapping[str, int]:
     """The time-outs that a client reports for itself, by their names in `Timings`. A time-out of 0 counts as 1 ms.
 
-    Raises `ValueError` for an unknown name, and for a value that is no number of milliseconds up to a day.
+    Raises `ValueError` for an unknown name, and for a value that is not a number of milliseconds up to a day.
     """
     names = [timing.name for timing in fields(Timings) if timing.default is None and timing.name != "recover_within_ms"]
     if not isinstance(reported, Mapping) or not all(

@@ -199,7 +199,7 @@ SELECT lane, round(coalesce(max(gap), 0) / 1e9, 3)::DOUBLE AS seconds FROM ackno
 
 
 def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
-    """A run's lines for the record, by lane. Raises `UsageFailure` for an entry of lanes.json that is no valid lane."""
+    """A run's lines for the record, by lane. Raises `UsageFailure` for an invalid entry of lanes.json."""
     with_lanes = (evidence.experiment, *map(as_dict, as_list(evidence.experiment.get("phases"))))
     lanes = [as_dict(lane) for entry in with_lanes for lane in as_list(entry.get("lanes"))]
     in_process = {str(lane.get("lane")) for lane in lanes if lane.get("client", IN_PROCESS) == IN_PROCESS}

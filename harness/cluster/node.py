@@ -67,7 +67,7 @@ class Node:
 
     @property
     def shell(self) -> Node:
-        """The node itself, which runs commands in its container. An attached node has None here."""
+        """The node itself, which runs commands in its container. None for an attached node."""
         return self
 
     def add_clock(self) -> None:

@@ -92,7 +92,7 @@ class PhaseSpec(Spec):
 
     @cached_property
     def faults(self) -> tuple[Fault, ...]:
-        """The timed faults in the order of their start; raises `ValueError` for an entry that is no fault."""
+        """The timed faults in the order of their start; raises `ValueError` for an entry that is not a fault."""
         return tuple(sorted((entry.built_fault for entry in self.schedule), key=lambda fault: fault.at))
 
     def with_added_partitions(self) -> Self:
@@ -123,7 +123,7 @@ class PhaseSpec(Spec):
         return lane_faults_of(self.faults, lane.lane, lane.replication_factor, cluster)
 
     def members_hit(self, fault: Fault) -> int:
-        """How many members of a group, loop or share group a fault may hit; 0 if its target is no member."""
+        """How many members of a group, loop or share group a fault may hit; 0 if its target is not a member."""
         if fault.target.role.removesuffix("s") != MEMBER:
             return 0
         if fault.target.role == MEMBER:
@@ -225,7 +225,7 @@ def with_phases(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_shared(phase: Any, shared: Mapping[str, Any]) -> Any:
-    """The keys of a phase with the shared keys that it lacks. Values that are no phase or lane are refused later."""
+    """The keys of a phase with the shared keys that it lacks. Invalid phases and lanes are refused later."""
     if not isinstance(phase, Mapping):
         return phase
     lanes, name = shared.get("lanes"), phase.get("phase")

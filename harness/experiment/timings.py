@@ -130,7 +130,7 @@ def _client_times(lane: LaneSpec) -> dict[str, int]:
         configured = (_milliseconds(key, configs[key]) for configs in roles if key in configs)
         times[name] = max(configured, default=default)
     if kind.name == "kafka-python" and str(client).startswith(_KAFKA_PYTHON_BEFORE_3):
-        # Its consumers let every request time out after 305 s: a JoinGroup may wait for 300 s.
+        # Older consumers of kafka-python let every request time out after 305 s: a JoinGroup may wait for 300 s.
         times["fetch_ms"] = 305_000
     return times
 
@@ -146,7 +146,7 @@ def timeouts_for_faults(lanes: object, cluster: object) -> list[float]:
     """The time-outs in seconds around which durations of faults are drawn, each once, in order.
 
     They are the time-outs of sessions and lags, and of the lanes' requests, records, transactions and groups. The file
-    that `lanes` and `cluster` come from is not checked yet: a value that is no number is skipped, and refused later.
+    that `lanes` and `cluster` come from is not checked yet: a value that is not a number is skipped, and refused later.
     """
 
     def configs_in(holder: object, name: str) -> Mapping[str, Any]:

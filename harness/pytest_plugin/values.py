@@ -58,7 +58,7 @@ class PlannedFault:
         """The fault's entry in an experiment's schedule under this load. Raises `ValueError` if no time was set."""
         if self.start is None:
             raise ValueError(
-                f'{self.kind}("{self.target}"): it has no time, expected .at(SECONDS), from 0 to {load.seconds:g}'
+                f'{self.kind}("{self.target}"): no time is set, expected .at(SECONDS), from 0 to {load.seconds:g}'
             )
         length = load.seconds - self.start if self.length is None else self.length
         return {

@@ -68,7 +68,7 @@ class SupervisedProcess:
     event `ClientStarted`; once it `has_ended`, no event of the protocol follows. `problem`: the first thing that went
     wrong; `emit` gets the event `ClientFailed` for it, in the thread that notes it. Standard error goes to the file
     `log` or, without it, to the harness's standard error. `version`: what the library's version must be or begin with;
-    empty for any. `may_end`: the end of the process is no problem.
+    empty for any. `may_end`: the process may end early.
 
     Faults of clients handle the process as a `kafka_chaos.faults.cluster.NodeControl`. `ended_by_fault`: a fault has
     killed it. `is_down`: that fault goes on, so that no other process replaces this one. `before_kill` is called before

@@ -94,7 +94,7 @@ class LoadSettings:
 
         `name`: its `client.id`, also in messages. `settings`: fields of the order `begin` that not all roles have.
         `configs`: of the client's library, beside those for a secured listener. `command`: overrides the client's
-        usual command, which the harness's own client lacks. `may_end`: its end is no problem.
+        usual command, which the harness's own client lacks. `may_end`: the process may end early.
         """
         client = parse_client(lane.client)
         begin = {

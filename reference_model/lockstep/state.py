@@ -19,7 +19,7 @@ NOBODY = 0
 NONE, LEADER, FOLLOWER, OFFLINE = "none", "leader", "follower", "offline"
 
 # Channels a cut can close: follower → leader fetches, controller → broker requests, clients → broker, and between two
-# controllers that are no brokers, both ways.
+# dedicated controllers, both ways.
 REPLICATION, CONTROL, CLIENTS, QUORUM = "replication", "control", "clients", "quorum"
 HELD_FETCHES = "held"
 """A cut of replication that lets the answer to a follower's present fetch through: only its next fetch is held."""

@@ -17,7 +17,7 @@ has no more). Transactions may be aborted whatever the lane's share of aborts is
 
 Left out: consumer groups and offsets in transactions; late WriteTxnMarkers requests of a coordinator that is still in
 office (KIP-1228); mere delays. A frozen coordinator or leader holds up the end of a transaction, and with it the last
-stable offset, for as long as it is frozen: that is no anomaly once it is over.
+stable offset, for as long as it is frozen: that is not an anomaly once the freeze is over.
 
 The sentences for a path number incarnations, transactions and their records from 1, and partitions from 0, like Kafka.
 """

@@ -170,7 +170,7 @@ def test_a_fault_without_an_end_is_healed_when_the_load_ends() -> None:
         (lambda: kill("controller").at(-1), "at: -1 is not valid: expected seconds, at least 0"),
         (lambda: kill("controller").at("5"), "at: '5' is not valid"),  # type: ignore[arg-type]
         (lambda: stop("controller").at(1).lasting(float("nan")), "lasting: nan is not valid"),
-        (lambda: kill("controller").entry(load()), 'kill("controller"): it has no time, expected .at(SECONDS)'),
+        (lambda: kill("controller").entry(load()), 'kill("controller"): no time is set, expected .at(SECONDS)'),
         (lambda: partition("broker:1", direction="up"), "direction: expected 'both', 'in' or 'out', got 'up'"),
         (lambda: partition("broker:1", port="client"), "port: expected 'replication' or 'control', got 'client'"),
         (lambda: load(rate=0), "rate: 0 is not valid: expected a whole number, at least 1"),

@@ -136,7 +136,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         self.take("The active segments are full; the next record will roll them.", lambda: None, *rolled)
 
     def commit_an_offset(self) -> None:
-        """A consumer group commits an offset of the topic. This is no step: the act's model has no groups."""
+        """A consumer group commits an offset of the topic. The model takes no step: it has no groups."""
         commit_an_offset(self.lease.cluster.bootstrap_servers, self.topic)
 
     def let_pass(self, sentence: str, *, seconds: float) -> None:

@@ -19,7 +19,7 @@ API_NAMES: dict[int, str] = {key.value: key.name for key in ApiKey}  # Kafka's n
 API_KEYS = {name: key for key, name in API_NAMES.items()}
 _HEADER = struct.Struct(">hhih")  # API key, version, correlation id, and length of the client id (−1: none)
 _INT32 = struct.Struct(">i")
-_VERSION_LIMIT = 40  # more versions than any API has: bytes with a greater number are no request
+_VERSION_LIMIT = 40  # more versions than any API has: bytes with a greater number are not a request
 
 
 def why_no_api(name: str) -> str | None:

@@ -32,7 +32,7 @@ class Fate(Enum):
     END = auto()
     """The frame is lost, and all behind it; then `finished` is called."""
     OPAQUE = auto()
-    """This is no frame of Kafka: from here on, everything passes."""
+    """The bytes are not a frame of Kafka: the rest of the stream passes unchanged."""
 
 
 class Stream:

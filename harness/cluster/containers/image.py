@@ -165,7 +165,7 @@ def copy_dependencies(pom: Path, folder: Path, properties: dict[str, str]) -> No
 
 
 def _base_image(client: DockerClient, say: Callable[[str], None]) -> str:
-    """The name of a base image: one that the engine has, else the public one if it can be pulled, or one made here."""
+    """The base image's name: an image that the engine has, else the public one if it can be pulled, else a new one."""
     from docker.errors import APIError
 
     debian_base = f"kafka-chaos/base:{_hash_of(_RECIPES / 'base' / 'make-base')}"

@@ -28,7 +28,7 @@ class KafkaVersion:
 
     @property
     def inter_broker_protocol(self) -> str:
-        """Its `inter.broker.protocol.version`: the number without its patch, which is the fourth part of 0.10.2.2."""
+        """This version's `inter.broker.protocol.version`: its number without the patch, the fourth part of 0.10.2.2."""
         parts = self.number.split(".")
         return ".".join(parts[: 3 if parts[0] == "0" else 2])
 

@@ -64,7 +64,7 @@ class Batch:
     control: bool = False
 
     def records(self) -> tuple[Record, ...]:
-        """Its records, decompressed and decoded; raises `SegmentError` where that is impossible."""
+        """The batch's records, decompressed and decoded; raises `SegmentError` where that is impossible."""
         return tuple(
             Record(
                 int(decoded.offset),
@@ -82,17 +82,17 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Its size in bytes."""
+        """The batch's size in bytes."""
         return len(self.data)
 
     @property
     def legacy(self) -> bool:
-        """Whether its message format is older than v2."""
+        """Whether the batch has a message format older than v2."""
         return self.data[MAGIC_AT] < len(LEGACY_SIZES)
 
     @property
     def idempotent_epoch(self) -> int:
-        """Its producer's epoch; -1 for a producer without idempotence, for which KafkaJS writes epoch 0 and id -1."""
+        """The producer's epoch; -1 for a producer without idempotence, for which KafkaJS writes epoch 0 and id -1."""
         return NO_PRODUCER if self.producer_id == NO_PRODUCER else self.producer_epoch
 
     @property

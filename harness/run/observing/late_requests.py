@@ -25,7 +25,7 @@ def late_end_txns(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[Def
         for late, repetition, arrived_ns in _overtaken_requests(end_txns[transactional_id]):
             incarnation_starts = sorted(incarnations.get(transactional_id, ()))
             producer_ids = [producer_id for begun_ns, producer_id in incarnation_starts if begun_ns <= late["ns"]]
-            # An EndTxn of a later incarnation is no repetition: its epoch fences the late request.
+            # An EndTxn of a later incarnation is not a repetition: its epoch fences the late request.
             if not producer_ids or any(late["ns"] < ns <= repetition["ns"] for ns, _ in incarnation_starts):
                 continue
             yield DefectPrecondition(

@@ -61,7 +61,7 @@ class Handle(Generic[R]):
     def _contradiction(self, key: str, setting: str, remedy: str) -> UsageFailure:
         """The error for a config `key` that contradicts the lane's `setting`; `remedy`: how to set the lane instead."""
         return UsageFailure(
-            f"{key}: the lane {self.lane} has {setting}, and its prediction holds for that only: set it by "
+            f"{key}: the lane {self.lane} has {setting}, and the prediction holds only for that: set it by "
             f"lane({self.lane!r}, {remedy})"
         )
 

@@ -32,8 +32,8 @@ class ApplicationMembers(ApplicationConsumers):
         for name in ("crashes", "freezes", "joins", "leaves"):
             if group is not None and getattr(group, name):
                 raise UsageFailure(
-                    f"{key}: the lane {lane.lane} has {name}={getattr(group, name)}, which the harness does to its own "
-                    "members only: leave it out where the application brings its own"
+                    f"{key}: the lane {lane.lane} has {name}={getattr(group, name)}, which only the harness's members "
+                    "do: leave it out for members of the application"
                 )
         super().__init__(self.read_lane, load, group_id=None if group is None else group_id)
         self.output = WrittenRecords()

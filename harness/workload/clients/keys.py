@@ -2,9 +2,9 @@
 
 VALUES_PER_KEY = 5
 """How often a producer writes a key in a partition before it goes on to others. Compaction keeps the last record of a
-key only: if a key were written for ever, losses before its last record could not be told from compaction."""
+key only: if a key were written for ever, losses before the key's last record would look like compaction."""
 _GOLDEN_RATIO = 0.6180339887498949
-"""Its multiples, modulo 1, are spread evenly, whatever the number of keys."""
+"""Multiples of this number, modulo 1, are spread evenly, whatever the number of keys."""
 
 
 def key_of(seq: int, *, keys: int, tombstones: float, partitions: int) -> tuple[str, bool]:

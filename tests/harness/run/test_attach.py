@@ -139,7 +139,7 @@ def test_a_client_config_is_read_and_never_shown_and_a_bad_one_is_refused_by_lin
     assert not [shown for shown in ("a=b", "host") if shown in repr(ClusterAccess("host:9092", configs))]
     for line, expected in (
         ("sasl.password", ":1: expected key=value"),
-        ("acks=1", ":1: acks: given by --attach or by the lane"),
+        ("acks=1", ":1: acks: set by --attach or the lane"),
     ):
         path.write_text(line)
         with pytest.raises(UsageFailure, match=expected):

@@ -184,7 +184,7 @@ def test_settings_that_contradict_the_group_are_refused(recorded: Recorded, give
 
 def test_what_the_harness_does_to_its_own_members_is_refused_for_an_application() -> None:
     lane = LaneSpec(lane="orders", group={"crashes": 1})  # type: ignore[arg-type]
-    with pytest.raises(UsageFailure, match="the lane orders has crashes=1, which the harness does to its own members"):
+    with pytest.raises(UsageFailure, match="the lane orders has crashes=1, which only the harness's members do"):
         ApplicationMembers(lane, lambda app: None, SimpleNamespace())  # type: ignore[arg-type]
     assert lane.group_id == "orders-group"
 

@@ -74,7 +74,7 @@ def test_a_record_that_the_client_refused_is_fail_and_one_that_found_the_queue_f
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"acks": 1}, "acks: the lane orders has acks=all, and its prediction holds for that only"),
+        ({"acks": 1}, "acks: the lane orders has acks=all, and the prediction holds only for that"),
         ({"enable.idempotence": True}, "enable.idempotence: the lane orders has idempotence=false"),
         ({"max.in.flight": 1}, "max.in.flight: the lane orders has max_in_flight=5"),
         ({"transactional.id": "t"}, "transactional.id: the lane orders has no transactions"),
