@@ -383,7 +383,7 @@ class DefectPrecondition(Event):
     """The precondition of a known defect has occurred in a lane's producer, as `evidence` says.
 
     `defect`: the id that `predict --json` gives the defect. `occurred_ns`: when the precondition occurred, if not at
-    `ts_ns`. `transactional_id`: that of an EndTxn request that came late. `commits`: whether this request commits.
+    `ts_ns`. `transactional_id`: of an EndTxn request that came late. `commits`: whether this request commits.
     `messages`: the number of the producer's first records to `partition` that were acknowledged because a later record
     was. `broker`: the broker whose log has the evidence. Each is None where the defect has no such thing.
     """

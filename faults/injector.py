@@ -39,7 +39,7 @@ _ROLE_INTERVAL = 0.2  # seconds between two looks at whether a node has the role
 
 @dataclass(eq=False)
 class Occurrence:
-    """A fault with the nodes that its target was resolved to. Times are those of `time.monotonic()`."""
+    """A fault with the nodes that its target was resolved to. Times come from `time.monotonic()`."""
 
     number: int
     fault: Fault

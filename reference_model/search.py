@@ -100,7 +100,7 @@ def tell_progress(budget: Budget) -> None:
 @dataclass(slots=True)
 class Search(Generic[State]):
     """The result of a search: `parents` maps each state to the one it was first reached from; `depth` is the most steps
-    to a state; `seconds` is the time on the clock, `cpu_seconds` that of the processor."""
+    to a state; `seconds` is the time on the clock, `cpu_seconds` the processor's time."""
 
     parents: dict[State, State | None]
     complete: bool

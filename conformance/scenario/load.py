@@ -35,7 +35,7 @@ _RECORDS_PER_SECOND = 200
 
 @dataclass
 class Load:
-    """Lanes under load until `verify` closes `load_stack`. `faults`: those of the act's steps, as in lanes.json."""
+    """Lanes under load until `verify` closes `load_stack`. `faults`: the act's faults, as in lanes.json."""
 
     lease: ClusterLease
     faults: tuple[str, ...]

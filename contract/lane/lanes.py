@@ -195,7 +195,7 @@ class Lane:
 
     @property
     def anomalies(self) -> tuple[AnyAnomaly, ...]:
-        """The anomalies that are predicted for this lane and looked for in it, without those of recovery."""
+        """The anomalies that are predicted for this lane and looked for in it, without anomalies of recovery."""
         transaction_anomalies = TransactionAnomaly if self.transactional is not None else ()
         share_anomalies = ShareAnomaly if self.share is not None else ()
         return (*Anomaly, *transaction_anomalies, *self.group_anomalies, *share_anomalies)

@@ -1,7 +1,7 @@
-"""Messages that kafka-python lacks: from controllers to brokers, AlterPartition, and those of share groups (KIP-932).
+"""Messages that kafka-python lacks: from controllers to brokers, AlterPartition, messages of share groups (KIP-932).
 
-`definitions/` has them in the form of Kafka's own message definitions, with all versions of each message. They are
-those of Kafka 3.9 (`clients/src/main/resources/common/message`); the messages of share groups are those of 4.4.
+`definitions/` has them in the form of Kafka's own message definitions, with all versions of each message. They come
+from Kafka 3.9 (`clients/src/main/resources/common/message`); the messages of share groups come from 4.4.
 ZooKeeper's version of a partition's state is `zk_version` in UpdateMetadata and `partition_epoch` in LeaderAndIsr.
 Importing this module also lets kafka-python decode the responses.
 """

@@ -96,7 +96,7 @@ for folder in $(partitions "$@"); do lose "$folder"/leader-epoch-checkpoint; don
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostIndex(LogFileFault):
-    """Kill the brokers, and remove the offset and time indexes of their segments, with `lane` only those of that lane.
+    """Kill the brokers, and remove the offset and time indexes of their segments, with `lane` only that lane's indexes.
     Brokers make new ones from the segments. Proof: each process is gone, and so are the broker's indexes."""
 
     lane: str | None = None

@@ -48,7 +48,7 @@ class Commands(Spec):
 class NodeEntry(Commands):
     """A node of the file. Commands that it does not name are taken from the key `commands`."""
 
-    name: str | None = Field(default=None, min_length=1, description="the node's name; by default such as `broker-1`")
+    name: str | None = Field(default=None, min_length=1, description="the node's name; by default like `broker-1`")
     address: str = Field(default="", description="the address by which other nodes reach the node, for `cut`")
 
 

@@ -93,7 +93,7 @@ class Atlas(BaseModel):
             yield Attempt(experiment, Path(self._source).stem, ignores_budget=number == 0)
 
     def next_run(self, tries: Mapping[Cell, int], seed: int) -> Experiment:
-        """The next run's experiment, with the trials that were tried least; among equals, those of the first cluster.
+        """The next run's experiment, with the trials that were tried least; among equals, the first cluster's trials.
 
         `tries`: in how many runs each cell was.
         """

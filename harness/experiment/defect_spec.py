@@ -36,7 +36,7 @@ class DefectSpec(Spec):
     affected: str = Field(min_length=1, description="the versions that have the defect, such as `sarama to 1.45.0`")
     mended: str = Field(min_length=1, description="the first version without the defect, or `open`")
     borders: Literal["shown", "source", "change log", "ticket"] = Field(
-        description="how `affected` and `mended` are known: by own runs, the source at the tags, change log or ticket"
+        description="how `affected` and `mended` are known: by runs, the source at the tags, change log or ticket"
     )
     anomalies: tuple[Annotated[str, AfterValidator(anomaly_named)], ...] = Field(
         default=(), strict=False, description="the anomalies by which the defect can show; one of them is enough"

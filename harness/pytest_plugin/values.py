@@ -28,7 +28,7 @@ _KEYS_OF_A_RUN = (
     *("lane", "topic", "cleanup_policy", "kafka_version", "metadata_mode", "elr", "faults"),
     *("client", "flushes", "verifies_transactions", "consumer_offsets", "transaction_state", "created_late"),
 )
-"""The keys of lanes.json that a test can't set. (The `client` that a test sets is that of experiments, see below.)"""
+"""The keys of lanes.json that a test can't set. (Tests set `client` as experiments do, see below.)"""
 _KEYS_OF_EXPERIMENTS = ("client", "leader", "topic_configs", "producer_configs", "consumer_configs")
 LANE_KEYS = (*(key.name for key in fields(Lane) if key.name not in _KEYS_OF_A_RUN), *_KEYS_OF_EXPERIMENTS)
 """The arguments of `lane` besides the name."""

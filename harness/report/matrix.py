@@ -161,7 +161,7 @@ def _row(evidence: Evidence, name: str) -> Row:
 
 
 def _anomalies_of(evidence: Evidence, name: str, entry: Mapping[str, Any]) -> list[AnyAnomaly]:
-    """The anomalies of every lane, those of the families that this lane has, and any others that verdict.json names."""
+    """The anomalies that every lane has, the anomalies of the lane's families, and others that verdict.json names."""
     named = {*as_dict(entry.get("predicted")), *as_dict(entry.get("anomalies")), *as_dict(entry.get("not_judged"))}
     families: Mapping[str, Iterable[AnyAnomaly]] = {
         "transactional": TransactionAnomaly,

@@ -39,7 +39,7 @@ class LaneLoad:
         self.consumers, self.group = clients.make_readers()
         groups = [members for members in (self.group, self.loop) if members is not None]
         self._all_readers: Sequence[Readers] = (self._further_consumers, *groups, *self.consumers)
-        self._members = groups[:1]  # Faults hit the members of the lane's group or, without one, those of its loop.
+        self._members = groups[:1]  # Faults hit the members of the lane's group or, without a group, of its loop.
         self._settle_timeout = clients.load.workload.settle_timeout
         self._sending = threading.Event()
         self._sending.set()
@@ -95,7 +95,7 @@ class LaneLoad:
         self._further_consumers.stop()
 
     def await_outcomes(self) -> None:
-        """Wait until every record, except those of a loop, has an outcome; raises what a thread of the lane raised."""
+        """Wait until every record, except a loop's records, has an outcome; raises what a thread of the lane raised."""
         self._worker.join()
         self.raise_error()
 

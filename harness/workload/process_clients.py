@@ -127,7 +127,7 @@ class ProcessProducer(LaneProducer, EventHandler):
         self._end_error, self._is_answered = error, True
 
     def _end_transaction(self, order: str, timeout: float) -> None:
-        # A call that repeats one that timed out gives no second order: the first may have been answered since.
+        # A call that repeats a timed-out call gives no second order: the first may have been answered since.
         if not self._unfinished_order:
             self._unfinished_order = order
             if not self.process.order(order):

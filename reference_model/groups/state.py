@@ -32,8 +32,8 @@ class Setup:
     members exist at once, and they read `records` records. `crashes`, `removals` of a live member that does not notice,
     `joins` of further members, `leaves`, `failovers` of the coordinator and `losses` limit how often these happen.
 
-    A loss takes acknowledged records from a log: the coordinator's (`offsets_may_be_lost`), that of the partition that
-    is read (`source_may_lose`), or that of a loop's output (`output_may_lose`). `ends_may_tear`: a transaction may be
+    A loss takes acknowledged records from a log: the coordinator's (`offsets_may_be_lost`), the log that is read
+    (`source_may_lose`), or the log of a loop's output (`output_may_lose`). `ends_may_tear`: a transaction may be
     committed for its output or for its offsets alone. `resets_to_end`: `auto.offset.reset` is `latest`.
     """
 
@@ -78,7 +78,7 @@ class Setup:
 class Member(NamedTuple):
     """A member's process.
 
-    `number`: its incarnation. `generation`: the one that it knows. `owns`: whether it has the partition. `position`:
+    `number`: its incarnation. `generation`: the last it heard of. `owns`: whether it has the partition. `position`:
     the next offset that it fetches, NONE before it has asked for the committed offset. `promised`: the last
     acknowledged offset when it asked, below which it must not begin; NONE once it has a record. `record`: the offset
     that it is working on, NONE between batches. `stage`: how far it is with that record.

@@ -160,7 +160,7 @@ class State(NamedTuple):
     """The state of producers, coordinator and partitions.
 
     `late`, `late_markers`: requests and markers on their way. `read`: the bit set of records that a read_committed
-    consumer was given; `early_reads`: that of records that it was given before their commit was asked for.
+    consumer was given; `early_reads`: the bit set of records that it got before their commit was asked for.
     `zombie_commits`: the bit set of transactions for which the coordinator accepted a commit after a later incarnation
     of the producer had got an epoch of its own. `delays_left`, `failovers`, `losses`: how many may still happen.
     """

@@ -20,7 +20,7 @@ _MOST_TRACED = 50  # partitions, transactional ids, or leader epochs in a line o
 
 @dataclass(slots=True)
 class Exchange:
-    """A request, its response, and what a rule did to them. Times are those of `time.monotonic_ns()`."""
+    """A request, its response, and what a rule did to them. Times come from `time.monotonic_ns()`."""
 
     header: Header
     size: int

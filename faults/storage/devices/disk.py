@@ -34,7 +34,7 @@ class Disk(DiskControl):
         self._slowed_pid: int | None = None
         """The process id of the container whose writes are slow."""
         self._freezing = threading.Lock()
-        """Held while `is_frozen` freezes the disk for a moment as a trial: `freeze` must not take that for its own."""
+        """Held while `is_frozen` freezes the disk for a moment as a trial: `freeze` must not take this for its own."""
 
     def make(self, log_directories: int) -> None:
         """Make the file system and mount it, with an empty folder for each log directory."""

@@ -39,7 +39,7 @@ class Holding:
 
 @dataclass(frozen=True)
 class SimilarCommits:
-    """`count` commits of a partition in one slot of time, with one outcome and error. `offset`: the highest."""
+    """`count` commits of a partition, alike in outcome and error: `at_ns` of the first, the highest `offset`."""
 
     partition: int
     at_ns: int

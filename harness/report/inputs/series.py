@@ -58,7 +58,7 @@ MOST_BUCKETS = 160  # the most buckets of time per lane
 MOST_GAPS = 12  # the most availability gaps per lane: the longest ones
 MOST_ERRORS = 8  # the most different errors per lane: the most frequent ones
 GRAIN_NS = 10_000_000
-"""Gaps of this length or longer are exact. The start of a chart and the width of its buckets are multiples of it."""
+"""Gaps of this length or longer are exact. A chart's start and the width of its buckets are multiples of it."""
 SHORTEST_GAP_NS = 500_000_000  # a shorter pause is no availability gap
 LATENCY_STEP = 0.01  # the relative width of the steps in which latencies are counted
 # In the statements about time, `start` and `width` are a lane's grid: when its chart begins, and its buckets' width.

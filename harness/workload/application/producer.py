@@ -51,7 +51,7 @@ class ApplicationProducers(WrittenRecords):
         self.has_offsets = lane.acks != "0"
         self.may_retry = may_retry(self.configs)
         self.calls = load.calls
-        # The application produces by librdkafka, whose log is read here: the lane's `client` is that of its consumers.
+        # The application produces by librdkafka, whose log is read here: the lane's `client` names its consumers'.
         self._lane = replace(lane.as_lane(()), client=None)
         self._load = load
         self._clients: list[ApplicationProducer] = []
@@ -75,7 +75,7 @@ class ApplicationProducers(WrittenRecords):
         deadline = time.monotonic() + timeout
         call = self.calls.note_begin(self.lane, self.lane, "flush")
         are_answered = [client.finish(deadline, cancelled) for client in self._clients]
-        # A call without an end counts as one that hung: some record got no outcome in time.
+        # A call without an end counts as hung: some record got no outcome in time.
         if all(are_answered) or cancelled.is_set():
             self.calls.note_end(call)
 

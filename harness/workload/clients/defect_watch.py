@@ -48,8 +48,8 @@ def log_reader(
 ) -> ReadLine | None:
     """The reader of the log of a producer in this lane with these configs; None if its log shows no precondition.
 
-    `emit` gets the events. The log of librdkafka is read if the producer is idempotent, unless it has a
-    logger already; that of another client if a defect with a pattern concerns the lane.
+    `emit` gets the events. librdkafka's log is read if the producer is idempotent and has no logger yet;
+    another client's log is read if a defect with a pattern concerns the lane.
     """
     is_transactional = "transactional.id" in configs
     lane_defects = [defect for defect in MODELLED_DEFECTS.values() if defect.log and defect.concerns(lane)]

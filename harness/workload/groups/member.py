@@ -219,7 +219,7 @@ class Processing:
         """Process messages; returns whether all are processed. `crash` is called after half of them, and never returns.
 
         Half of an odd number is rounded up, so that a crash always leaves a record that is processed and not committed;
-        with commits `before`, it is rounded down, which leaves one that is committed and not processed.
+        with commits `before`, it is rounded down, which leaves a record that is committed and not processed.
         """
         if crash is not None:
             self._process_all(messages[: (len(messages) + (self._commits != BEFORE)) // 2])

@@ -68,7 +68,7 @@ class TransactionRows:
         self._producer["initialised_ns"] = time.monotonic_ns()
 
     def note_begin(self, begin_ns: int, number: int | None = None) -> None:
-        """Note that the next transaction, or that of this `number`, began at `begin_ns`; later records are in it."""
+        """Note that the next transaction, or transaction `number`, began at `begin_ns`; later records are in it."""
         self.number = self.number + 1 if number is None else number
         self._records.set_transaction(self.number)
         self._commit_ns = None

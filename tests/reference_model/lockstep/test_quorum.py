@@ -1,4 +1,4 @@
-"""KRaft in the cluster model: leader epochs and eligible replicas, and controllers that are no brokers, what their loss
+"""KRaft in the cluster model: leader epochs and eligible replicas, and dedicated controllers, what their loss
 stops and what they find afterwards.
 """
 
