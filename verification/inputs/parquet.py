@@ -46,16 +46,22 @@ def check_parquet(path: RunPath, table: str) -> int:
 def batches_of(files: Sequence[RunPath], columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
     """The rows of local Parquet files, as batches of `columns`; a column that a file lacks is null.
 
-    Raises `RunDirectoryError` for a file whose pages can't be read.
+    Raises `RunDirectoryError` for a file whose pages can't be read, or with a text that is not UTF-8.
     """
     from pyarrow import ArrowException, dataset, fs
 
     schema, local = arrow_schema(tuple(columns)), fs.LocalFileSystem()
     for path in files:
+        name = None
         try:
-            yield from dataset.dataset(str(path), schema, format="parquet", filesystem=local).to_batches()
+            for batch in dataset.dataset(str(path), schema, format="parquet", filesystem=local).to_batches():
+                for name in schema.names:
+                    batch.column(name).validate(full=True)
+                name = None
+                yield batch
         except (ArrowException, OSError) as error:
-            raise RunDirectoryError(path, "can't be read, expected a whole Parquet file") from error
+            why = "can't be read, expected a whole Parquet file" if name is None else "holds a text that is not UTF-8"
+            raise RunDirectoryError(path, why, column=name) from error
 
 
 def _check_names(path: RunPath, table: str, found: list[str]) -> None:

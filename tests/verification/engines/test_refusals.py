@@ -101,6 +101,14 @@ def test_a_stray_value_is_refused_with_its_file_and_column(
     )
 
 
+def test_a_text_that_is_not_utf_8_is_refused_with_its_file_and_column(tmp_path: Path) -> None:
+    run = Rows().read(0, 0, consumer="binary").write(tmp_path / "run")
+    file = run / "consumed" / "part-00000.parquet"
+    file.write_bytes(file.read_bytes().replace(b"binary", b"bi\xffary"))
+    with DuckDb(open_run(run)) as engine, pytest.raises(RunDirectoryError, match="consumer: holds a text that is not"):
+        engine.read()
+
+
 def test_levels_of_isolation_are_those_of_lanes_with_groups_alone_too(tmp_path: Path) -> None:
     lanes = [LANES[0], {"lane": "b"}, LANES[2]]
     problem = "isolation: 'none', expected one of read_committed, read_uncommitted"
