@@ -44,8 +44,7 @@ class Examined:
     """What an engine found in a run.
 
     `facts`: by lane. `observed`: count, first examples and causes of every anomaly that is judged in its lane and was
-    found. `write`: writes the rows of findings/ into a new folder. `of_groups`: how many rows were read of each table
-    of groups and share groups.
+    found. `write`: writes the rows of findings/ into a new folder. `of_groups`: rows read of tables of groups.
     """
 
     facts: Mapping[str, fact_types.LaneFacts]

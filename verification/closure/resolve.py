@@ -1,7 +1,6 @@
 """References of a run that do not resolve, by lane: the statements in `statements/relations/`, run by any engine.
 
-Guarantee: a relation that holds yields no row; any other one is a doubt of its lane, and the anomalies that rest on it
-are not judged.
+Guarantee: a relation that does not hold is a doubt of its lane, and the anomalies that rest on it are not judged.
 
 An anomaly compares the records of several tables; a relation says what must hold for the tables to be of one run.
 """

@@ -5,8 +5,7 @@ understood is an error that names it.
 
 An operation has `type` (invoke, ok, fail, info), `process`, `f`, `value` and `time` (ns). Sends are `[:send k v]` when
 invoked and `[:send k [offset v]]` when completed, polls `[:poll {k [[offset v] …]}]`. A key k is one partition of the
-lane. A process is a producer: the n-th send of process p is the record (p, n). Key and value are unique, so a read
-identifies its record by them.
+lane. A process is a producer: the n-th send of process p is the record (p, n), which a key and a value identify.
 
 With transactions, each operation is one: committed (ok), aborted (fail) or in doubt (info). What one reads of whose
 transaction is not committed, its process reads again.

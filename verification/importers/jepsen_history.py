@@ -36,9 +36,7 @@ class Send:
 
 @dataclass(slots=True)
 class Sending:
-    """An operation: its records, and how it ended. `number`: counts those of its process that send. `parts`: the names
-    of its micro-operations.
-    """
+    """An operation: its records, and how it ended. `number`: among its process's. `parts`: its micro-operations."""
 
     process: int
     number: int
@@ -55,8 +53,7 @@ class Sending:
 class Reader:
     """The reads of a process: how often its assignment changed, and the last (offset, value) that it read of each key.
 
-    `branches`: how many of its operations read what it reads again. `continued`: the names under which it goes on from
-    the last read of a key.
+    `branches`: how many operations read what it reads again. `continued`: its names after the last read of a key.
     """
 
     assignment: int = 0

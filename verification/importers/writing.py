@@ -1,7 +1,6 @@
 """Writes an imported history into a run directory.
 
-Guarantee: the run directory appears whole or not at all; memory is bounded by `ROWS_PER_FILE` rows per table, plus
-the importer's own state.
+Guarantee: the run directory appears whole or not at all; of each table, `ROWS_PER_FILE` rows are in memory at most.
 """
 
 import io

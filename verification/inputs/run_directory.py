@@ -39,8 +39,7 @@ def read_timings(path: RunPath, lanes: Sequence[Lane]) -> Mapping[str, Timings]:
 class RunDirectory:
     """Everything that verification reads except rows. `path` None: the tables are DataFrames from elsewhere.
 
-    `timings`: by lane the time-outs that bounds of recovery follow from. `doubts`: by lane what the closure pass found
-    (`closure.resolve`).
+    `timings`: by lane the time-outs that bounds of recovery follow from. `doubts`: by lane, see `closure.resolve`.
     """
 
     path: RunPath | None

@@ -122,7 +122,7 @@ def _lacks_of_transactions(run: RunDirectory, lane: Lane, facts: LaneFacts) -> I
         unmarked = "replicas/ does not show the markers that end transactions"
         yield NotSearched(unmarked, (Anomaly.OFFSET_GAP, *OF_TRANSACTIONS_BY_LOG))
     elif lane.cleanup_policy is None and cut_off:
-        yield NotSearched(cut_off[0], OF_TRANSACTIONS_BY_LOG)
+        yield NotSearched(cut_off[0], (Anomaly.OFFSET_GAP, *OF_TRANSACTIONS_BY_LOG))
     if transactions.entangled:
         why = f"among the first of {transactions.entangled:,} dependencies that may be part of a cycle, there is none"
         cycles = (TransactionAnomaly.DEPENDENCY_CYCLE, TransactionAnomaly.PRECOMMITTED_READ)
@@ -174,6 +174,8 @@ def _lacks_of_groups(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterato
             yield NotSearched(f"replicas/ does not show what lane {source.lane} has committed", by_log)
     if lane.loop and lane.transactional and (facts.transactions is None or facts.transactions.markers is None):
         yield NotSearched("replicas/ does not show the markers that end transactions", LOOP_ANOMALIES)
+    elif lane.loop and facts.transactions is not None and facts.transactions.open_ends:
+        yield NotSearched("the log ends within the transaction of an output", (GroupAnomaly.NOT_PROCESSED,))
     ledgers = {ledger.group: ledger for ledger in facts.groups}
     for group in lane.groups:
         ledger = ledgers.get(group)

@@ -91,6 +91,14 @@ def _explained_by_retention(run: RunDirectory, lane: Lane, anomaly: AnyAnomaly) 
     return "retention may have removed what was read, and brokers then set a group back"
 
 
+def _explained_by_ids(lane: LaneEvidence, anomaly: AnyAnomaly) -> str | None:
+    """Why producers that lanes.json does not tell of may have led to a cycle, as they may side by side."""
+    told, facts = lane.lane.transactional, lane.facts.transactions
+    if anomaly != TransactionAnomaly.DEPENDENCY_CYCLE or not (told and facts and facts.ids > told.producers):
+        return None
+    return f"lanes.json tells of {counted(told.producers, 'producer')}, transactions/ of {facts.ids}"
+
+
 @dataclass(frozen=True, slots=True)
 class Violation:
     """What a finding violates. `defects`: the sets of known defects that explain it."""
@@ -142,7 +150,8 @@ def _may_be_explained(found: Found) -> Doubt | None:
     if not found.is_forbidden or Cause.UNEXPLAINED in found.seen.causes:
         return None
     evidence = (found.lane.run, found.lane.lane, found.anomaly)
-    why = _explained_by_retention(*evidence) or _explained_by_them(*evidence)
+    why = _explained_by_ids(found.lane, found.anomaly)
+    why = why or _explained_by_retention(*evidence) or _explained_by_them(*evidence)
     if why is None:
         return None
     return Doubt(f"{found.anomaly} is forbidden for these faults and was found: {found.seen.count}, but {why}")

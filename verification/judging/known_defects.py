@@ -3,7 +3,6 @@
 Guarantee: defects are named only if the model says that together they make the anomaly reachable in this lane, or that
 it is so without them, and if the run shows for each record of the finding what each of them needs: of the same
 producer, before the record, in the brokers' own files (`statements/defects/`). What is not recorded explains nothing.
-Pure Python, no Spark.
 """
 
 from collections.abc import Collection, Iterator, Mapping

@@ -40,8 +40,7 @@ class LaneVerdict:
 
     `predicted`: the statuses for these faults; `in_this_run`: those that differ, given what the run showed.
     `explained`: by the reasons that known defects explain, the sets of them that do. `accepted_defects`: those because
-    of which the lane does not make the command fail; its verdict is a violation all the same. `work`: how much of what
-    was asked for came to be.
+    of which the lane does not make the command fail; its verdict is a violation all the same.
     """
 
     lane: str

@@ -1,7 +1,6 @@
 """The rules by which a lane's evidence is judged, in the order in which their sentences appear in verdict.json.
 
-Each takes the evidence, and yields nothing, doubts, or gaps. `RULES` are all of them; `judge.py` has those of what was
-found. Pure Python, no Spark.
+Each takes the evidence, and yields nothing, doubts, or gaps. `judge.py` has those of what was found.
 """
 
 from collections.abc import Callable, Iterator

@@ -2,8 +2,7 @@
 
 Guarantee: an anomaly's status in this run is its status for these faults, or forbidden. It is forbidden only if no
 broker left an ISR of the lane for being slow, and if the model can't show it without such a follower; or, where an
-axiom excludes it, if no broker lost its log's end within the ISR. The observations have to prove that: what they lack
-or leave open narrows nothing.
+axiom excludes it, if no broker lost its log's end within the ISR. The observations have to prove that.
 
 What they prove: the states of a partition, which the cluster numbers, were seen without a gap; up to the end of the
 load, each broker that left the ISR was hit by a fault at that moment, once for each time that it left; and each broker

@@ -34,8 +34,7 @@ Problem = tuple[int | None, str]
 class Observed:
     """The events of a partition, in the order of their times.
 
-    `marks`: the reports of its high watermark. `states`: its ISRs; empty unless each of them was seen. `offline`: the
-    leader epochs without a leader.
+    `marks`: its high watermarks. `states`: its ISRs, if each was seen. `offline`: leader epochs without a leader.
     """
 
     elections: Sequence[LeaderElected]

@@ -24,8 +24,7 @@ _ENOUGH = 0.9
 class Work:
     """The records that were asked for, those that a producer attempted and those that were acknowledged.
 
-    `asked`: None where no experiment.yaml says it. `errors`: by table, `produced` or `transactions`, how many rows
-    ended with which error.
+    `asked`: None where no experiment.yaml says it. `errors`: by table how many rows ended with which error.
     """
 
     asked: int | None

@@ -1,8 +1,7 @@
 """Judges a lane's recovery: which outages were longer than their bounds, and what can't be judged. No Spark.
 
 Guarantee: nothing is judged without the lane's time-outs and the observations that it rests on; what is not judged is
-named with the reason. Time in which faults left too few replicas, and in which the harness itself did not run, does not
-count.
+named with the reason. Time in which faults left too few replicas, or the harness did not run, does not count.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,7 @@
 -- A copy of a record that an idempotent producer sent in two producer epochs is explained by these. A record without an
 -- offset is explained by when it was sent, one that was sent again by when it was under way; all others by what was
 -- dropped after its acknowledgement, or after its sending if there is none. Which of two records at one place is the older
--- one is not known: anything that dropped the offset may explain them. Only a retry may have been under way still when the
--- run ended.
+-- one is not known: anything that dropped the offset may explain them. When the run ended, only a retry was under way.
 WITH caused AS (
   SELECT
     c.number, c.lane, c.anomaly, c.`partition`, c.`offset`, c.producer_id, c.seq,

@@ -73,7 +73,7 @@ class TransactionFacts:
 
     `unnamed`: transactions of produced/ that transactions/ lacks; `outside`: acknowledged records without a
     transaction. `read_within`: records that were read within transactions. `markers`: those in replicas/, None if it
-    does not tell them from records. `ended_ns`: when the last transaction ended, None unless all did.
+    does not tell them from records. `ended_ns`: when the last one ended, None unless all did. `ids`: transactional ids.
     `unknown_readers`: consumers without an assignment. `read_to`: by partition the highest offset that a read_committed
     consumer read; `stayed_to`: until when one was assigned it that ended in order. `entangled`: dependencies that may
     be part of a cycle, where they are too many to search, and the first have none.
@@ -89,6 +89,7 @@ class TransactionFacts:
     read_within: int = 0
     markers: int | None = None
     ended_ns: int | None = None
+    ids: int = 0
     unknown_readers: tuple[str, ...] = ()
     read_to: Mapping[int, int] = field(default_factory=dict)
     stayed_to: Mapping[int, int] = field(default_factory=dict)
@@ -135,10 +136,9 @@ class Owned(NamedTuple):
 class LaneFacts:
     """The facts of a lane. `partitions`: by number; produced rows without a partition are under None.
 
-    `unjudged`: acknowledged records whose fate neither the log nor a read shows.
-    `replicas`: by partition and broker. `transactions`: None if the lane is not transactional. `groups`: those of the
-    lane's group and its loop; `without_input`: records of a loop that name none. `pulses`, `owned`: only where
-    bounds of recovery are known.
+    `unjudged`: acknowledged records whose fate neither the log nor a read shows. `replicas`: by partition and broker.
+    `transactions`: None if the lane is not transactional. `groups`: those of the lane's group and its loop;
+    `without_input`: records of a loop that name none. `pulses`, `owned`: only where bounds of recovery are known.
     """
 
     partitions: Mapping[int | None, PartitionFacts] = field(default_factory=dict)

@@ -52,9 +52,11 @@ def _lost_write(view: View) -> Iterable[Finding]:
 
 
 def _duplicate(view: View) -> Iterable[Finding]:
+    keeps_reads = view.final_log and view.history.is_cleaned and view.history.is_lossless
     for identity, places in view.log.items():
-        if len(places) > 1:
-            yield named("duplicate", max(places), identity, f"first at {_at(min(places))}")
+        first = min(*places, *(view.read.get(identity, ()) if keeps_reads else ()), max(places))
+        if first < max(places):
+            yield named("duplicate", max(places), identity, f"first at {_at(first)}")
 
 
 def _at(place: Place) -> str:
@@ -247,8 +249,9 @@ def _replica_divergence(view: View) -> Iterable[Finding]:
             several[place] |= {first[place], content}
     for (partition, offset), contents in several.items():
         limit = view.history.high_watermarks.get(partition, min(ends[partition].values()))
-        if offset < limit:
-            lowest, highest = min(contents), max(contents)
+        lowest, highest = min(contents), max(contents)
+        is_unnamed = lowest.producer_id == -1 and lowest.kind != "data"
+        if offset < limit and not (is_unnamed and lowest == highest._replace(producer_id=-1)):
             identity = (highest.producer_id, highest.seq)
             yield named("replica_divergence", (partition, offset), identity, f"{lowest}; {highest}")
 

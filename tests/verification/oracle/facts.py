@@ -167,6 +167,7 @@ def _transactions(view: View) -> counted.TransactionFacts:
         markers=kinds["commit"] + kinds["abort"] if kinds else None,
         unknown_readers=tuple(sorted({row.consumer for row in history.consumed} - view.isolation.keys())),
         ended_ns=None if None in ended else max(ended, default=None),
+        ids=len({row.transactional_id for row in history.transactions}),
         read_to=ends_of((row.partition, row.offset) for row in view.reads_of("read_committed")),
         stayed_to=ends_of(
             (row.partition, row.end_ns)

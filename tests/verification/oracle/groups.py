@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from tests.verification.oracle.rows import Assigned, Commit, Finding, Identity, Place, Read, Transaction, View, named
+from tests.verification.oracle.transactions import Transactions
 
 
 @dataclass
@@ -252,9 +253,11 @@ def _skipped_after_rebalance(histories: Iterable[History]) -> Iterable[Finding]:
     for history in histories:
         rows = history.of.source.history
         stored = [(row.partition, row.offset) for row in (*(rows.log or ()), *rows.replicas)]
+        unmarked = {(row.partition, row.producer_id) for _, row, _ in Transactions(history.of.source).open_records()}
         for partition, past in history.past().items():
             offsets = [offset for number, offset in stored if number == partition]
-            if past > max(offsets, default=-1) + 1 and (offsets or not rows.is_cleaned):
+            markers = sum(of == partition for of, _ in unmarked)
+            if past > max(offsets, default=-1) + 1 + markers and (offsets or not rows.is_cleaned):
                 cause = f"group {history.of.group}, past the end of the log"
                 yield named("skipped_after_rebalance", (partition, past - 1), None, cause)
 

@@ -136,8 +136,8 @@ class ShareStart(NamedTuple):
 
 @dataclass
 class LaneHistory:
-    """All rows of one lane. `log` None: there is no final log; `high_watermarks`: per partition the lowest, and the
-    highest in `committed_to`.
+    """All rows of one lane. `log` None: there is no final log; `high_watermarks`: per partition the lowest, and those
+    of all brokers in `marks`.
 
     `has_replicas`: whether the run has a table of replicas, which shows how transactions ended.
     `timeout_ms`: the time-out of transactions; None: the lane is not transactional. `healed_ns`: when the last of its
@@ -152,7 +152,7 @@ class LaneHistory:
     log: list[Stored] | None = None
     replicas: list[Replicated] = field(default_factory=list)
     high_watermarks: dict[int, int] = field(default_factory=dict)
-    committed_to: dict[int, int] = field(default_factory=dict)
+    marks: dict[int, dict[int, int]] = field(default_factory=dict)
     transactions: list[Transaction] = field(default_factory=list)
     assignments: list[Assigned] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
@@ -348,7 +348,7 @@ def writers_of(history: LaneHistory) -> dict[int, int]:
 
 
 def markers_of(history: LaneHistory) -> list[Replicated]:
-    """The markers that are in the log: those below what is known to be committed, and those that all replicas have."""
+    """The markers in the log: those below what a broker that has them knows to be committed, and those all have."""
     ends: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     logged: dict[int, int] = defaultdict(int)
     held: dict[tuple[Place, int], set[int]] = defaultdict(set)
@@ -357,14 +357,15 @@ def markers_of(history: LaneHistory) -> list[Replicated]:
         held[(row.partition, row.offset), row.producer_id].add(row.broker)
     for stored in history.log or ():
         logged[stored.partition] = max(logged[stored.partition], stored.offset + 1)
-    bounds = {of: max(min(by.values()), logged[of]) for of, by in ends.items()} | history.committed_to
+    bounds = {of: max(min(by.values()), logged[of]) for of, by in ends.items()}
+    bounds |= {of: max(by.values()) for of, by in history.marks.items()}
     return [
         row
         for row in history.replicas
         if row.kind in ("commit", "abort")
         and (
-            row.offset < bounds[row.partition]
-            or held[(row.partition, row.offset), row.producer_id] == {*ends[row.partition]}
+            (brokers := held[(row.partition, row.offset), row.producer_id]) == {*ends[row.partition]}
+            or row.offset < max(history.marks.get(row.partition, {}).get(by, bounds[row.partition]) for by in brokers)
         )
     ]
 

@@ -97,10 +97,10 @@ def empty_histories(run: RunDirectory, lanes: Iterable[str]) -> dict[str, oracle
 def add_metadata(run: RunDirectory, histories: Mapping[str, oracle.LaneHistory]) -> None:
     """Add the content of lanes.json, checkpoints.json and events.jsonl about these lanes."""
     for (lane, partition), marks in run.checkpoints.high_watermarks.items():
-        known = [mark for mark in marks.values() if mark is not None]
+        known = {broker: mark for broker, mark in marks.items() if mark is not None}
         if lane in histories and known:
-            histories[lane].high_watermarks[partition] = min(known)
-            histories[lane].committed_to[partition] = max(known)
+            histories[lane].high_watermarks[partition] = min(known.values())
+            histories[lane].marks[partition] = known
         least, sizes = run.lane(lane).retention_bytes, run.checkpoints.sizes[lane, partition].values()
         if least is not None:
             retained = histories[lane].retained = histories[lane].retained or {}

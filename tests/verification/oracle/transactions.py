@@ -35,6 +35,7 @@ class Transactions:
         for stored in self.stored:
             if view.fates[stored] == "commit":
                 self.committed[stored.producer_id, stored.seq].add((stored.partition, stored.offset))
+        self.may_end = {key for waits, _, key in self.open_records() if waits}
 
     def outcome(self, key: Key) -> str:
         """The outcome of the transaction for its producer."""
@@ -53,17 +54,20 @@ class Transactions:
             times += [ended.begin_ns, ended.end_ns or 0]
         return max(times, default=0)
 
-    def open_ends(self) -> list[tuple[Stored, Key, bool]]:
-        """The first record of each partition that is in a hanging transaction, or else in an open one, and whether it
-        hangs; none if nothing shows how transactions ended."""
-        first: dict[int, tuple[bool, Stored, Key]] = {}
+    def open_records(self) -> Iterable[tuple[bool, Stored, Key]]:
+        """The records of open transactions, and whether these may yet end; none if nothing shows how others ended."""
         ends_ns, allowed = self.ends_ns(), SLACK_NS + (self.history.timeout_ms or 0) * 1_000_000
         for row in self.stored if self.history.has_replicas else ():
-            if self.view.fates[row] is None:
+            if self.view.fates.get(row, "") is None:
                 key = self.of[row.producer_id, row.seq]
                 heard = [one.invoke_ns if one.complete_ns is None else one.complete_ns for one in self.records[key]]
-                waits = ends_ns - max(self.history.healed_ns, *heard) <= allowed
-                first[row.partition] = min((waits, row, key), first.get(row.partition, (waits, row, key)))
+                yield ends_ns - max(self.history.healed_ns, *heard) <= allowed, row, key
+
+    def open_ends(self) -> list[tuple[Stored, Key, bool]]:
+        """By partition the first record of a hanging transaction, or else of an open one, and whether it hangs."""
+        first: dict[int, tuple[bool, Stored, Key]] = {}
+        for one in self.open_records():
+            first[one[1].partition] = min(one, first.get(one[1].partition, one))
         return [(row, key, not waits) for _, (waits, row, key) in sorted(first.items())]
 
 
@@ -153,10 +157,10 @@ def _torn_transaction(all: Transactions) -> Iterable[Finding]:
             continue
         sent = all.sent(key)
         lacking = [row for row in sent if (row.producer_id, row.seq) not in all.committed]
-        if lacking and len(lacking) < len(sent):
+        if lacking and len(lacking) < len(sent) and key not in all.may_end:
             committed = f"{len(sent) - len(lacking)} of {len(sent)} records are committed"
             yield _named("torn_transaction", lacking[0], f"transaction {key[1]}: {committed}")
-        elif key in given_in_part:
+        elif not lacking and key in given_in_part:
             row, consumer = given_in_part[key]
             yield _named("torn_transaction", row, f"transaction {key[1]}: given in part to {consumer}")
 
@@ -195,7 +199,7 @@ def _given_in_part(all: Transactions) -> dict[Key, tuple[Produced, str]]:
 
 
 def _lost_transaction(all: Transactions) -> Iterable[Finding]:
-    for key in all.records:
+    for key in all.records.keys() - all.may_end:
         sent = all.sent(key)
         has_committed = any((row.producer_id, row.seq) in all.committed for row in sent)
         if all.outcome(key) == "committed" and sent and not has_committed:

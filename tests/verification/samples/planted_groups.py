@@ -158,7 +158,8 @@ def work(run: Histories, group: str, lane: str, output: str | None = None) -> No
     ends = RECORDS // PARTITIONS
     for half, generation in ((0, 1), (ends // 2, 2)):
         for partition in range(PARTITIONS):
-            consumer, member = f"{group}-{generation}-{partition}", f"{group}-m{(partition + generation) % PARTITIONS}"
+            consumer, kind = f"{group}-{generation}-{partition}", group.rpartition("-")[2]
+            member = f"{kind}-m{(partition + generation) % PARTITIONS}"
             assign(run, lane, group, consumer, partition, generation, member)
             for first in range(half, half + ends // 2, BATCH):
                 process(run, lane, consumer, partition, range(first, first + BATCH), output)
@@ -189,7 +190,11 @@ Plant = tuple[Histories, dict[str, list[oracle.Case]]]
 
 
 def calm() -> Plant:
-    return clean(), {}
+    """A member that was given nothing yet commits where it stands."""
+    run = clean()
+    rows, begun = run.lanes["in"].commits, run.lanes["in"].assignments[0].start_ns
+    rows.append(rows[0]._replace(offset=0, invoke_ns=begun + 1, complete_ns=begun + 2))
+    return run, {}
 
 
 def a_member_that_processes_again() -> Plant:
@@ -225,7 +230,7 @@ def processed_twice_where_a_copy_is_gone() -> Plant:
         run.lanes[lane].consumed.append(oracle.Read("follower-None", *stored, poll_ns=run.tick()))
     source.log.remove(gone)
     source.replicas = [row for row in source.replicas if (row.partition, row.offset) != gone[:2]]
-    return run, {}
+    return run, {"in": [oracle.Case("duplicate", 1, gone.offset + 1, 0, RECORDS - 1)]}
 
 
 def processed_twice_in_an_aborted_transaction() -> Plant:
@@ -235,13 +240,10 @@ def processed_twice_in_an_aborted_transaction() -> Plant:
     end(run, "aborted")
     history = run.lanes["once"]
     history.consumed, history.assignments = [], []
-    follow(run, "once", "read_uncommitted")
-    aborted = (7, history.produced[-1].seq)
-    name = "follower-read_committed"
-    history.assignments += [oracle.Assigned(name, partition, "read_committed") for partition in range(PARTITIONS)]
-    for row in history.log or ():
-        if (row.producer_id, row.seq) != aborted:
-            history.consumed.append(oracle.Read(name, *row, poll_ns=run.tick()))
+    for isolation in ("read_committed", "read_uncommitted"):
+        follow(run, "once", isolation)
+    aborted = ("follower-read_committed", history.produced[-1].seq)
+    history.consumed = [row for row in history.consumed if (row.consumer, row.seq) != aborted]
     return run, {}
 
 

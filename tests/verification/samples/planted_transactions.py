@@ -53,10 +53,7 @@ def aborted_read() -> tuple[LaneHistory, list[Case]]:
     history = read(lane())
     aborted = next(row for row in history.transactions if row.outcome == "aborted")
     of = _records(history, aborted.producer_id, aborted.transaction)[2]
-    assert of.partition is not None
-    assert of.offset is not None
-    history.consumed.append(Read("wrong", of.partition, of.offset, of.producer_id, of.seq, 1))
-    history.assignments.append(Assigned("wrong", of.partition, "read_committed"))
+    _read_early(history, of, 1)
     return history, [_case("aborted_read", of)]
 
 
@@ -104,9 +101,7 @@ def given_in_part() -> tuple[LaneHistory, list[Case]]:
     """A consumer of committed records steps over one of them."""
     history = read(lane())
     missed = _records(history, 1, 3)[3]
-    history.consumed = [
-        row for row in history.consumed if row.consumer != "committed" or (row.producer_id, row.seq) != _who(missed)
-    ]
+    _not_given(history, [missed])
     return history, [_case(name, missed) for name in ("skipped_poll", "torn_transaction", "unseen")]
 
 
@@ -114,8 +109,7 @@ def begins_late() -> tuple[LaneHistory, list[Case]]:
     """No consumer of committed records is given those of the first transaction, in one partition."""
     history = read(lane())
     missed = [row for row in _records(history, 0, 0) if row.partition == 1]
-    gone = {_who(row) for row in missed}
-    history.consumed = [row for row in history.consumed if row.consumer != "committed" or _who(row) not in gone]
+    _not_given(history, missed)
     return history, [_case("unseen", row) for row in missed]
 
 
@@ -179,10 +173,12 @@ def hanging_transaction() -> tuple[LaneHistory, list[Case]]:
 
 
 def hanging_behind_a_stale_marker() -> tuple[LaneHistory, list[Case]]:
-    """A replica that was left behind has a marker past the end of the log, which no leader has."""
+    """A replica that was left behind has a marker which no leader has, and does not know the writer of another one."""
     history, cases = hanging_transaction()
     stale = max(row for row in history.replicas if row.partition == 1)
     history.replicas.append(stale._replace(offset=stale.offset + 1, kind="abort"))
+    at = next(at for at, row in enumerate(history.replicas) if row.kind == "commit" and row.broker == stale.broker)
+    history.replicas[at] = history.replicas[at]._replace(producer_id=-1)
     return history, cases
 
 
@@ -272,7 +268,10 @@ def _abort(history: LaneHistory, records: list[Produced]) -> None:
             row._replace(kind="abort") if (row.partition, row.offset) == (partition, last + 1) else row
             for row in history.replicas
         ]
+    _not_given(history, records)
+
+
+def _not_given(history: LaneHistory, records: list[Produced]) -> None:
+    """Who reads committed records was not given these."""
     gone = {_who(row) for row in records}
-    history.consumed = [
-        row for row in history.consumed if row.consumer != "committed" or (row.producer_id, row.seq) not in gone
-    ]
+    history.consumed = [row for row in history.consumed if row.consumer != "committed" or _who(row) not in gone]

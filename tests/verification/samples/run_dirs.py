@@ -166,7 +166,7 @@ def rows_of_histories(
     """The rows of several lanes; there is a final log if the first lane has one. `clients`: as `write_histories`."""
     final_log = next(iter(histories.values())).log is not None
     rows = Rows(lanes=[lane_of(name, history, (clients or {}).get(name)) for name, history in histories.items()])
-    high_watermarks: dict[str, Any] = {}
+    brokers: dict[str, dict[str, Any]] = {}
     for table in TABLES:
         of_lanes = ((lane, row) for lane, history in histories.items() for row in getattr(history, table) or ())
         setattr(rows, table, [{"lane": lane, **row._asdict()} for lane, row in of_lanes])
@@ -177,8 +177,9 @@ def rows_of_histories(
     rows.log, rows.replicas = rows.log if final_log else None, rows.replicas or None
     for lane, history in histories.items():
         for partition, mark in history.high_watermarks.items():
-            high_watermarks[f"{lane}/{partition}"] = {"high_watermark": mark}
-    rows.checkpoints = {"brokers": {"1": high_watermarks}} if high_watermarks else None
+            for broker, own in {1: mark, **history.marks.get(partition, {})}.items():
+                brokers.setdefault(str(broker), {})[f"{lane}/{partition}"] = {"high_watermark": own}
+    rows.checkpoints = {"brokers": brokers} if brokers else None
     return rows
 
 

@@ -8,9 +8,14 @@ import pytest
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.verification import by_statements, verify
-from tests.verification.oracle.rows import case_order
+from tests.verification.oracle.rows import Commit, case_order, ends_of
 from tests.verification.samples.engines import Verified
-from tests.verification.samples.planted_transactions import PLANTS, clean, dependency_cycle, hanging_transaction
+from tests.verification.samples.planted_transactions import (
+    PLANTS,
+    clean,
+    dependency_cycle,
+    hanging_behind_a_stale_marker,
+)
 from tests.verification.samples.run_dirs import read_cases, read_causes, write_histories
 
 pytestmark = pytest.mark.usefixtures("everything_forbidden")
@@ -26,13 +31,27 @@ def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: 
     }
     assert verdict.lane("clean").reasons == ()
     verdicts = {lane.lane: lane.verdict for lane in verdict.lanes}
-    assert verdicts == {name: Verdict.VIOLATION if cases else Verdict.CONFORMS for name, (_, cases) in planted.items()}
+    expected = {name: Verdict.VIOLATION if cases else Verdict.CONFORMS for name, (_, cases) in planted.items()}
+    assert verdicts == {**expected, "dependency_cycle": Verdict.UNKNOWN}
+
+
+def test_what_the_last_markers_will_show_is_neither_lost_nor_skipped(tmp_path: Path, verified: Verified) -> None:
+    history, group = clean()[0], {"group": "a-group", "member": "m", "generation": 1}
+    ends = ends_of((row.partition, row.offset) for row in history.replicas)
+    history.replicas = [row for row in history.replicas if row.offset != ends[row.partition]]
+    history.assignments = [row._replace(**group if row.consumer == "committed" else {}) for row in history.assignments]
+    history.commits = [Commit("a-group", "committed", at, end + 1, 10**12, 10**12, "ok") for at, end in ends.items()]
+    keys = {"transactional": {"timeout_ms": 5_000}, "group": {"members": 1}}
+    lane = verified(write_histories(tmp_path / "run", {"a": history}, {"a": keys})).lane("a")
+    assert (lane.verdict, lane.observed) == (Verdict.UNKNOWN, {})
 
 
 def test_the_time_out_of_a_transaction_counts_from_when_the_last_fault_was_healed(
     tmp_path: Path, verified: Verified
 ) -> None:
-    history, _ = hanging_transaction()
+    history, _ = hanging_behind_a_stale_marker()
+    marker = history.replicas[-1]
+    history.high_watermarks, history.marks = {1: marker.offset + 1}, {1: {marker.broker: marker.offset}}
     run_dir = write_histories(tmp_path / "run", {"a": history})
     assert verified(run_dir).lane("a").count(TransactionAnomaly.HANGING_TRANSACTION) == 1
     healed_ns = max(row.poll_ns for row in history.consumed) - 1_000_000_000
@@ -61,8 +80,8 @@ def test_findings_say_why(tmp_path: Path, verified: Verified) -> None:
     run_dir = write_histories(tmp_path / "run", {plant.__name__: plant()[0] for plant in PLANTS})
     verified(run_dir)
     assert {(lane, cause) for lane, anomaly, cause in read_causes(run_dir) if anomaly in lane} == {
-        ("aborted_read", "transaction 2, read by wrong"),
-        ("aborted_read_of_one_in_doubt", "transaction 2, read by wrong"),
+        ("aborted_read", "transaction 2, read by early"),
+        ("aborted_read_of_one_in_doubt", "transaction 2, read by early"),
         ("precommitted_read", "transaction 1, given to early before its commit was asked for"),
         ("precommitted_read_of_its_own", "transaction 6, given to reader-0 within it"),
         ("torn_transaction", "transaction 1: 3 of 6 records are committed"),

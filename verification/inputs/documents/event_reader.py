@@ -1,8 +1,7 @@
 """Reads events.jsonl.
 
 Guarantee: refuses, with its line, anything that is not an event, and events of these types with a missing, unknown or
-ill-typed field. Contradictions are kept as a `problem` of a fault or a doubt of lanes: they prove nothing, but are no
-reason to refuse the file.
+ill-typed field. Contradictions are kept as a `problem` of a fault or a doubt of lanes: they prove nothing.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -60,8 +60,7 @@ class Events:
 
     `begun_ns`: when the run began, None if no event says so; `last_ns`: when the last event of any kind occurred.
     `collects`: the tables that the run announced. `phases`: by name. `pauses`: from when to when the harness did not
-    run. `ended_sessions`: those of brokers, whether or not by a fault. `members`: of share groups, the group and the
-    member that began.
+    run. `ended_sessions`: those of brokers, by a fault or not. `members`: of share groups, group and member.
     """
 
     faults: tuple[FaultRecord, ...] | None = None

@@ -21,8 +21,7 @@ class FaultRecord:
     """The events of the fault `fault_id`. `lanes` None: it concerned every lane.
 
     `resolved`: the containers that it hit; empty if the events do not name them. `shown`: what its proofs are about,
-    such as containers. `applied`: when it took effect, as these say. `model_faults`: what a kind of somebody's own
-    counts as in the model.
+    such as containers. `applied`: when it took effect, as these say. `model_faults`: what one's own kind counts as.
     """
 
     fault_id: str

@@ -1,8 +1,7 @@
 -- KAFKA-17754: the record's transaction was open when an EndTxn of its transactional id came late, and on every broker the
 -- next marker of that id after the record is of the kind that this EndTxn asked for.
 --
--- Such a commit shows what is to be aborted; such an abort takes what is to be committed, which holds for each record that
--- the transaction lacks.
+-- Such a commit shows what is to be aborted; such an abort takes each record that the transaction lacks.
 WITH ended AS (
   SELECT
     s.number, s.defect, s.ts_ns, s.lane, s.producer_id, COALESCE(r.seq, s.seq) AS seq,

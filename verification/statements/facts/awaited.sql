@@ -1,5 +1,4 @@
--- The transactions whose end their client awaited for a second or more, or asked for in vain, in lanes whose bounds of
--- recovery are known.
+-- The transactions whose end their client awaited for a second or more, or asked for in vain, where bounds are known.
 SELECT t.lane, t.transactional_id, t.begin_ns, t.end_ns
 FROM transactions t
 JOIN lanes l USING (lane)

@@ -1,6 +1,5 @@
 -- By lane and partition how many rows each table has, what acknowledgements show, and the last offsets of reads and of the
--- log (`tables.facts.PartitionFacts`). Records whose partition is unknown are counted under null. `doubled`: rows of the log
--- that repeat another one.
+-- log (`tables.facts.PartitionFacts`). Records of no known partition are under null. `doubled`: repeated rows.
 SELECT
   q.lane, q.`partition`,
   SUM(q.produced) AS produced, SUM(q.acknowledged) AS acknowledged, SUM(q.consumed) AS consumed, SUM(q.stored) AS stored,

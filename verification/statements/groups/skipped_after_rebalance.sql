@@ -1,5 +1,5 @@
--- No member of the group processed a record, although the committed offset is past it. A record that is yet to come counts,
--- where the group has committed an offset past the end of the log.
+-- No member of the group processed a record, although the committed offset is past it. A record that is yet to come
+-- counts, where the group has committed an offset past the log and the markers that open transactions lack.
 -- unit: identities
 -- row: its lowest place
 -- needs: log
@@ -17,4 +17,8 @@ FROM progress w
 JOIN `groups` g USING (judged, `group`)
 JOIN lanes l USING (lane)
 LEFT JOIN log_ends e USING (lane, `partition`)
-WHERE w.past > COALESCE(e.last, -1) + 1 AND l.lossless = 1 AND (l.cleaned = 0 OR e.last IS NOT NULL)
+LEFT JOIN (
+  SELECT lane, `partition`, COUNT(DISTINCT producer_id) AS markers FROM open_records GROUP BY lane, `partition`
+) o USING (lane, `partition`)
+WHERE w.past > COALESCE(e.last, -1) + 1 + COALESCE(o.markers, 0)
+  AND l.lossless = 1 AND (l.cleaned = 0 OR e.last IS NOT NULL)

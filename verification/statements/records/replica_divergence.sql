@@ -1,5 +1,7 @@
 -- Below the lowest high watermark (without checkpoints: the lowest log end offset) two replicas hold different records,
 -- markers or leader epochs at one offset.
+--
+-- A marker is of producer -1 for a broker whose log no longer shows who wrote it.
 -- unit: (partition, offset)
 -- row: the highest of them; the cause names both
 -- needs: replicas
@@ -24,4 +26,4 @@ FROM (
   WHERE r.`offset` < COALESCE(c.high_watermark, e.log_end)
   GROUP BY r.lane, r.`partition`, r.`offset`
 ) q
-WHERE a <> b
+WHERE a <> b AND NOT (a.producer_id = -1 AND a.kind <> 'data' AND a.kind = b.kind AND a.leader_epoch = b.leader_epoch)

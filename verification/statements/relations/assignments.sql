@@ -23,7 +23,7 @@ FROM (
       OR MIN(generation) OVER of_consumer < MAX(generation) OVER of_consumer
       OR MIN(isolation) OVER of_consumer < MAX(isolation) OVER of_consumer AS is_ambiguous
   FROM assignments
-  WINDOW of_group AS (PARTITION BY lane, `group`), of_member AS (PARTITION BY member),
+  WINDOW of_group AS (PARTITION BY lane, `group`), of_member AS (PARTITION BY lane, member),
     of_consumer AS (PARTITION BY lane, consumer)
 ) a
 LEFT JOIN `groups` g ON g.`group` = a.`group` AND g.lane = a.lane

@@ -13,7 +13,8 @@ JOIN (
   WHERE `group` IS NULL
   GROUP BY lane, isolation
 ) o ON o.lane = a.lane AND o.isolation = a.isolation
-LEFT JOIN (SELECT DISTINCT member FROM assignments WHERE `group` IS NOT NULL) m ON m.member = a.member
+LEFT JOIN (SELECT DISTINCT lane, member FROM assignments WHERE `group` IS NOT NULL) m
+  ON m.lane = a.lane AND m.member = a.member
 LEFT JOIN (
   SELECT DISTINCT r.lane
   FROM reads_by_partition r

@@ -1,8 +1,7 @@
 -- A `read_committed` consumer, or share group, was given a record that is aborted, or whose transaction's outcome is `aborted`.
 --
 -- Aborted is what stands before an abort marker in the log where the consumer read it. Outside of doubtful words
--- (`doubtful_words`), each read record stands before a commit marker: there, only transactions whose outcome is `aborted`
--- all the same are looked for.
+-- (`doubtful_words`), each read record stands before a commit marker: there, only the outcome can be `aborted`.
 -- unit: identities
 -- row: where it was read first
 SELECT

@@ -4,6 +4,12 @@
 -- its producer last heard of a record of that transaction, and from when the last fault was healed.
 -- unit: partitions
 -- row: the first open record
-SELECT lane, `partition`, `offset`, producer_id, seq, 'transaction ' || `transaction` || ' is still open' AS cause
-FROM open_ends
-WHERE hangs
+SELECT
+  lane, `partition`, first.`offset` AS `offset`, first.producer_id AS producer_id, first.seq AS seq,
+  'transaction ' || first.`transaction` || ' is still open' AS cause
+FROM (
+  SELECT lane, `partition`, MIN(STRUCT(`offset`, producer_id, seq, `transaction`)) AS first
+  FROM open_records
+  WHERE hangs
+  GROUP BY lane, `partition`
+) q

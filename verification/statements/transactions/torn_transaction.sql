@@ -1,9 +1,8 @@
 -- Of a transaction's records, some are committed and some are not; or a `read_committed` consumer was given some of its
--- committed records, and stepped over others. Not if its outcome is `aborted`.
+-- committed records, and stepped over others. Not if its outcome is `aborted`, nor if it is open without hanging.
 --
 -- What is not committed may be aborted, open or absent from the log. Records whose outcome is `fail` don't count: they
--- were certainly not written. A consumer stepped over what it did not read between the lowest and the highest offset that
--- it read in the partition.
+-- were certainly not written. A consumer stepped over what it did not read between its lowest and highest offset.
 -- unit: transactions
 -- row: the first record that is not committed, or was stepped over
 SELECT q.lane, m.`partition`, m.`offset`, q.producer_id, q.seq, q.cause
@@ -12,6 +11,7 @@ FROM (
     lane, producer_id, first_lacking AS seq,
     'transaction ' || `transaction` || ': ' || committed || ' of ' || sent || ' records are committed' AS cause
   FROM transaction_summaries
+  LEFT ANTI JOIN (SELECT * FROM open_records WHERE NOT hangs) w USING (lane, producer_id, `transaction`)
   WHERE outcome <> 'aborted' AND committed > 0 AND committed < sent
   UNION ALL
   SELECT

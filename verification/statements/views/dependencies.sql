@@ -1,6 +1,5 @@
 -- Dependencies between transactions: one has read a record of the other, or they are neighbours in a partition, where a
--- committed record follows another's. What is not committed may lie between them. All other dependencies by the order in
--- partitions follow from these.
+-- committed record follows another's. All other dependencies by the order in partitions follow from these.
 SELECT lane, producer_id, `transaction`, to_producer_id, to_transaction FROM transaction_reads
 UNION
 SELECT lane, producer_id, `transaction`, to_producer_id, to_transaction

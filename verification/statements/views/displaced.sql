@@ -1,5 +1,4 @@
--- The identities in the log or in reads of doubtful words whose row of produced/ is not in doubt, or is missing: they may have
--- other rows in clean words.
+-- The identities in the log or in reads of doubtful words that may have other rows in clean words.
 SELECT DISTINCT q.lane, q.producer_id, q.seq
 FROM (
   SELECT lane, producer_id, seq FROM doubtful_log

@@ -1,6 +1,5 @@
 -- The commits of offsets of each group, with how the group commits: in transactions or not, and only after it has read
--- (`after`) or not; and whether the offset after a record's need not be the next record's (`gaps`). `judged`: the lane
--- that the group belongs to.
+-- (`after`) or not; and whether the offset after a record's may be no record's (`gaps`). `judged`: the group's lane.
 -- keep: no
 SELECT g.judged, g.in_transaction, g.after, g.gaps, c.*
 FROM commits c

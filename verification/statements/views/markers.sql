@@ -1,6 +1,6 @@
--- The markers of transactions in the log, by place and producer: those below the offset up to which everything is known
--- to be committed (`bounds`), and those that every replica of the partition has. A replica that was left behind may
--- still hold others, which no leader has. Of words in which all replicas have the same, one replica is read.
+-- The markers of transactions in the log, by place and producer: those of a replica below the high watermark that its
+-- broker knows (without one, below `bounds`), and those that every replica of the partition has. A replica that was
+-- left behind may hold others, which no leader has. Of words in which all replicas have the same, one replica is read.
 SELECT r.lane, r.`partition`, r.`offset`, r.producer_id, r.kind
 FROM replicas r
 JOIN (SELECT lane, `partition`, MIN(broker) AS broker FROM epochs GROUP BY lane, `partition`) e
@@ -14,6 +14,7 @@ LEFT SEMI JOIN differing_words w ON w.lane = r.lane AND w.`partition` = r.`parti
 JOIN (SELECT lane, `partition`, COUNT(DISTINCT broker) AS replicas FROM epochs GROUP BY lane, `partition`) e
   USING (lane, `partition`)
 LEFT JOIN bounds b USING (lane, `partition`)
+LEFT JOIN checkpoints c USING (lane, `partition`, broker)
 WHERE r.kind IN ('commit', 'abort')
-GROUP BY r.lane, r.`partition`, r.`offset`, r.producer_id, e.replicas, b.bound
-HAVING r.`offset` < b.bound OR COUNT(DISTINCT r.broker) = e.replicas
+GROUP BY r.lane, r.`partition`, r.`offset`, r.producer_id, e.replicas
+HAVING MAX(COALESCE(c.high_watermark, b.bound)) > r.`offset` OR COUNT(DISTINCT r.broker) = e.replicas

@@ -2,8 +2,7 @@
 -- it (`known`, null if there is none): a member's start with the first offset that it was given, a commit's sending with
 -- its offset, and the end of the run with the offset that was committed then.
 --
--- `what`: start, commit or end. `ns`: the moment, null for the end; `until_ns`: until when another commit may have changed
--- what shows.
+-- `what`: start, commit or end. `ns`: the moment, null for the end; `until_ns`: until when it may have changed.
 SELECT judged, `group`, `partition`, what, consumer, shown, ns, until_ns, known
 FROM (
   SELECT

@@ -1,6 +1,5 @@
 -- By share group and partition the first start offset that was told, and how far the group was `past` records at the last
--- report: to the start offset, and where it had no lag, past all that was acknowledged before, or given to a member and is
--- in the final log.
+-- report: to the start offset, and where it had no lag, past what was acknowledged before, or given and is in the log.
 --
 -- What the share coordinator has written last trails by the acknowledgements that it was written with.
 SELECT

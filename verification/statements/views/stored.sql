@@ -1,5 +1,4 @@
--- The places of produced records in doubt in the final log, each once; without a final log, those that reads and
--- acknowledgements show.
+-- The places of produced records in doubt in the final log, each once; without one, in reads and acknowledgements.
 SELECT g.lane, g.producer_id, g.seq, g.`partition`, g.`offset`
 FROM suspect_log g
 LEFT SEMI JOIN suspect_sends k USING (lane, producer_id, seq)

@@ -1,5 +1,4 @@
--- Dependencies between transactions of which one has read a record of the other. Both are committed, for their producers
--- or in the log.
+-- Dependencies between transactions, committed for their producers or in the log, of which one has read from the other.
 SELECT DISTINCT
   c.lane, w.producer_id, w.`transaction`, r.producer_id AS to_producer_id, r.`transaction` AS to_transaction
 FROM (SELECT * FROM consumed WHERE reading_transaction IS NOT NULL) c
