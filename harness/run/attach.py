@@ -48,7 +48,7 @@ from kafka_chaos.verification.spark.session import require_engine
 
 LOG_SCHEMA = arrow_schema(LOG)
 _ROWS_AT_ONCE = 100_000  # of the final log, which are read and written together
-_READ_TIMEOUT = 120.0  # seconds in which the final log of a topic has to be read
+_READ_TIMEOUT = 120.0  # seconds in which more of a topic's final log has to come
 _ANSWER_TIMEOUT = 5.0  # seconds
 _UNREPORTED = object()  # the value of a setting that the cluster does not report
 
@@ -81,7 +81,7 @@ def _messages(consumer: Consumer, topic: str, starts: Mapping[int, int], ends: M
     deadline = time.monotonic() + _READ_TIMEOUT
     while unfinished:
         if time.monotonic() > deadline:
-            raise ClusterFailure(f"the log of topic {topic} was not read to its end within {_READ_TIMEOUT:g} s")
+            raise ClusterFailure(f"the log of topic {topic} was not read to its end: no record for {_READ_TIMEOUT:g} s")
         for message in consumer.consume(10_000, timeout=0.5):
             error = message.error()
             partition, offset = int(message.partition() or 0), int(message.offset() or 0)
@@ -93,6 +93,7 @@ def _messages(consumer: Consumer, topic: str, starts: Mapping[int, int], ends: M
                 raise ClusterFailure(f"the log of topic {topic} can't be read: {error.name()}")
             elif offset < ends[partition]:
                 yield message
+                deadline = time.monotonic() + _READ_TIMEOUT
 
 
 @dataclass(frozen=True)

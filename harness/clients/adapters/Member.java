@@ -57,6 +57,8 @@ final class Member implements ConsumerRebalanceListener {
     private int names;  // how many names this member has had: it gets a new one with each assignment
     private int numbers;  // how many commits were asked for
     private long lastNs;
+    // By partition, the last record that was read under this name.
+    private final Map<Integer, ConsumerRecord<byte[], byte[]>> last = new HashMap<>();
     private int freezes;
     private boolean crashes;
     private long leftNs;
@@ -167,6 +169,12 @@ final class Member implements ConsumerRebalanceListener {
             }
             Client.notice(Client.named(error));
         }
+        for (ConsumerRecord<byte[], byte[]> record : records) {
+            if (wasReset(record, last.get(record.partition()))) {
+                begins(new TreeSet<>(held));
+            }
+            last.put(record.partition(), record);
+        }
         boolean again = false;
         if (!records.isEmpty()) {
             hear();
@@ -183,6 +191,16 @@ final class Member implements ConsumerRebalanceListener {
         } else {
             tellPositions();
         }
+    }
+
+    // Whether the client has reset the position by itself: to the start of the log or, after a truncation, to its end. New
+    // records then have a later leader epoch. In doubt, a position that went back counts as reset.
+    private static boolean wasReset(ConsumerRecord<byte[], byte[]> record, ConsumerRecord<byte[], byte[]> before) {
+        if (before == null || record.offset() > before.offset()) {
+            return false;
+        }
+        boolean hasEpochs = record.leaderEpoch().isPresent() && before.leaderEpoch().isPresent();
+        return record.offset() == 0 || !hasEpochs || record.leaderEpoch().get() > before.leaderEpoch().get();
     }
 
     private void tellPositions() {
@@ -337,6 +355,7 @@ final class Member implements ConsumerRebalanceListener {
         long now = System.nanoTime();
         ends(ended, now);
         stands.clear();
+        last.clear();
         names++;
         name = begin.getString("name") + "-" + names;
         if (!held.isEmpty()) {

@@ -37,6 +37,7 @@ type member struct {
 	sync.Mutex
 	held    map[int32]bool
 	stands  map[int32]int64
+	last    map[int32]*kgo.Record // by partition, the last record that was read under this name
 	told    map[int32]int64
 	name    string
 	names   int
@@ -55,7 +56,8 @@ func monotonic() int64 {
 }
 
 func join(b *begin, orders <-chan order) error {
-	m := &member{begin: b, held: map[int32]bool{}, stands: map[int32]int64{}, told: map[int32]int64{}}
+	m := &member{begin: b, held: map[int32]bool{}, stands: map[int32]int64{}, told: map[int32]int64{},
+		last: map[int32]*kgo.Record{}}
 	// The new client joins at once; the lock keeps callbacks from telling of partitions before the event `ready`.
 	m.Lock()
 	client, err := kgo.NewClient(m.options()...)
@@ -154,6 +156,12 @@ func (m *member) step(orders <-chan order) {
 			records = append(records, record)
 		}
 	})
+	for _, record := range records {
+		if wasReset(record, m.last[record.Partition]) {
+			m.begins(m.places())
+		}
+		m.last[record.Partition] = record
+	}
 	again := false
 	if len(records) > 0 {
 		if m.freezes > 0 {
@@ -173,6 +181,15 @@ func (m *member) step(orders <-chan order) {
 		m.tellPositions()
 	}
 	m.Unlock()
+}
+
+// Whether the client has reset the position by itself: to the start of the log or, after a truncation, to its end. New
+// records then have a later leader epoch. In doubt, a position that went back counts as reset.
+func wasReset(record, before *kgo.Record) bool {
+	if before == nil || record.Offset > before.Offset {
+		return false
+	}
+	return record.Offset == 0 || record.LeaderEpoch < 0 || before.LeaderEpoch < 0 || record.LeaderEpoch > before.LeaderEpoch
 }
 
 // Returns whether the batch must be read again.
@@ -311,6 +328,7 @@ func (m *member) begins(ended []int32) {
 	now := monotonic()
 	m.ends(ended, now)
 	clear(m.told)
+	clear(m.last)
 	m.names++
 	m.name = fmt.Sprintf("%s-%d", m.Name, m.names)
 	if len(m.held) > 0 {

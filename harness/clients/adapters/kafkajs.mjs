@@ -241,6 +241,9 @@ async function main() {
       const line = `[${entry.namespace}] ${entry.log.message}`;
       process.stderr.write(`${line} ${entry.log.error ?? ""}\n`);
       if (isRepeated(entry)) tell("log", { line });
+      // Its position goes back without a rebalance: what follows is read under another name.
+      const isReset = entry.log.message.startsWith("Offset out of range, resetting");
+      if (isReset && begin.role === "consumer") tell("assigned");
     },
     retry: { initialRetryTime: 100, maxRetryTime: 1000, retries: 60 },
   });

@@ -22,7 +22,6 @@ from kafka_chaos.harness.workload.groups.commits import Assignment, Commits, err
 from kafka_chaos.harness.workload.settings import LoadSettings
 
 RebalanceCallback = Callable[[Any, Any], None]
-_RESETS_TO_THE_START = ("smallest", "earliest", "beginning")
 
 
 class ApplicationConsumers(Readers):
@@ -77,8 +76,6 @@ class ApplicationConsumer:
         self.is_closed = False
         self._recorder = recorder
         self._rows: ConsumedRows | None = rows
-        self._resets_to = str(configs.get("auto.offset.reset", "latest"))
-        self._last_messages: dict[int, Any] = {}  # By partition, the last message since the assignment began.
         self._next_offsets: dict[int, int] = {}  # By partition, the offset to commit.
         self._unanswered: list[tuple[int, dict[int, int]]] = []  # Asynchronous commits: number, offsets by partition.
         self._on_commit: Any = configs.get("on_commit")
@@ -86,7 +83,10 @@ class ApplicationConsumer:
         self._client: Any = new_client(
             Consumer, {**configs, "on_commit": self._note_committed, "error_cb": self._note_error}
         )
-        self._assignment = Assignment(name, self._client, self._tell)
+        resets_to = configs.get("auto.offset.reset", "latest")
+        self._assignment = Assignment(
+            name, self._client, self._tell, resets_to=resets_to, begins_at_0=recorder.begins_at_0
+        )
         self._commits = Commits(self._client, recorder.topic, self._assignment, self._tell)
 
     def subscribe(
@@ -128,7 +128,8 @@ class ApplicationConsumer:
 
     def seek(self, partition: Any) -> None:
         self._client.seek(partition)
-        self._note_set_back(partition.partition)
+        self._next_offsets.pop(partition.partition, None)
+        self._assignment.change_name()
 
     def poll(self, timeout: float = -1) -> Any:
         message = self._client.poll(timeout)
@@ -184,7 +185,6 @@ class ApplicationConsumer:
             self._rows.handle(kind, values)
 
     def _note_assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        self._last_messages = {}
         self._assignment.change_name(self._in_topic(partitions))
 
     def _record(self, messages: Iterable[Any]) -> None:
@@ -192,33 +192,14 @@ class ApplicationConsumer:
             if message is None or message.error() is not None or message.topic() != self._recorder.topic:
                 continue
             partition, offset = message.partition(), message.offset()
-            last = self._last_messages.get(partition)
-            if last is not None and offset <= last.offset() and self._was_reset(message, last):
-                self._note_set_back(partition)
-            self._last_messages[partition] = message
+            if self._assignment.note_message(message):
+                self._next_offsets.pop(partition, None)
             self._next_offsets[partition] = offset + 1
             if self._rows is not None:
                 identity = self._recorder.codec.decode_record(message.value(), message.headers())
                 self._rows.add_message(self._assignment.name, message, identity)
                 self._rows.note_positions([(partition, offset + 1)])
         self._commits.positions.note_positions(self._next_offsets)
-
-    def _was_reset(self, message: Any, last: Any) -> bool:
-        """Whether a position that went back was reset, to the start of the log or, after a truncation, to its end.
-
-        In doubt, it counts as reset. After a truncation, new records have a later leader epoch than those read before.
-        """
-        if self._resets_to == "error":
-            return False
-        if self._resets_to not in _RESETS_TO_THE_START or not self._recorder.begins_at_0 or message.offset() == 0:
-            return True
-        epoch, before = message.leader_epoch(), last.leader_epoch()
-        return epoch is None or before is None or epoch > before
-
-    def _note_set_back(self, partition: int) -> None:
-        self._last_messages = {}
-        self._next_offsets.pop(partition, None)
-        self._assignment.change_name()
 
     def _note_committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         """Tell the answer to a commit that the application asked for, or else to an automatic commit of the client."""

@@ -219,6 +219,8 @@ class ApplicationProducer:
         return True
 
     def __getattr__(self, name: str) -> Any:
+        if name == "produce_batch":
+            raise UsageFailure("produce_batch: its records would not be recorded: expected produce() for each of them")
         return getattr(self._client, name)
 
     def _timed(self, call: str) -> AbstractContextManager[None]:

@@ -10,7 +10,7 @@ reached a log at all. `outcome_of` has all rows but the first two, which its cal
 | --- | --- | --- | --- |
 | none | delivery report | ok | acknowledged as `acks` asks |
 | any | raised by `produce()` itself | fail | the message never entered the queue |
-| any of `REFUSED_BEFORE_APPEND` | the broker refuses before the append | fail if the producer never retries, \
+| any of `REFUSED_BEFORE_APPEND` | the broker refuses before the append | fail with acks=1 and no retries, \
 else info | an earlier attempt may have been appended, unanswered, before the leader or a setting changed |
 | NOT_ENOUGH_REPLICAS_AFTER_APPEND | after the append | info | the record is in the leader's log |
 | _MSG_TIMED_OUT | message.timeout.ms passed, sent or not | info | the request may have been handled |

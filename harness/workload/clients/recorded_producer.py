@@ -235,10 +235,11 @@ def abandon_client(client: Producer, *, open_transaction: bool) -> None:
 
 
 def may_retry(configs: Mapping[str, object]) -> bool:
-    """Whether a producer with these configs ever sends a record again."""
+    """Whether a producer with these configs ever sends a record again that may be in a log."""
     for key in ("retries", "message.send.max.retries"):
         if key in configs:
-            return int(str(configs[key])) > 0
+            # A leader that steps down refuses what waits for followers, and librdkafka sends that again in any case.
+            return int(str(configs[key])) > 0 or _acks(configs) not in ("0", "1")
     return _acks(configs) != "0"
 
 

@@ -34,10 +34,16 @@ def generation_of(metadata: object) -> int | None:
     return generation if generation >= 0 else None
 
 
-class Assignment:
-    """The partitions that one member has now, under a name that changes with each rebalance and seek."""
+RESETS_TO_THE_START = ("smallest", "earliest", "beginning")
 
-    def __init__(self, name: str, client: Any, tell: Tell) -> None:
+
+class Assignment:
+    """The partitions that one member has now, under a name that changes with each rebalance, seek and reset."""
+
+    def __init__(
+        self, name: str, client: Any, tell: Tell, *, resets_to: object = "earliest", begins_at_0: bool = True
+    ) -> None:
+        """`resets_to`: the client's `auto.offset.reset`. `begins_at_0`: the log's first record always has offset 0."""
         self.name = f"{name}-0"
         self.begun_ns = 0
         self._member = name
@@ -45,6 +51,9 @@ class Assignment:
         self._tell = tell
         self._number = 0
         self._held: set[int] = set()
+        self._resets_to = resets_to
+        self._begins_at_0 = begins_at_0
+        self._last_messages: dict[int, Any] = {}  # By partition, the last message under this name.
 
     @property
     def held(self) -> frozenset[int]:
@@ -63,6 +72,7 @@ class Assignment:
         self._tell_given_back(sorted(self._held), self.begun_ns)
         self._held.update(assigned)
         self._number += 1
+        self._last_messages = {}
         self.name = f"{self._member}-{self._number}"
         if self._held:
             self._tell(
@@ -73,6 +83,27 @@ class Assignment:
                 partitions=sorted(self._held),
                 ns=self.begun_ns,
             )
+
+    def note_message(self, message: Any) -> bool:
+        """Note a message. If its client has reset the position before it, change the name and return True."""
+        last = self._last_messages.get(message.partition())
+        is_reset = last is not None and message.offset() <= last.offset() and self._was_reset(message, last)
+        if is_reset:
+            self.change_name()
+        self._last_messages[message.partition()] = message
+        return is_reset
+
+    def _was_reset(self, message: Any, last: Any) -> bool:
+        """Whether a position that went back was reset, to the start of the log or, after a truncation, to its end.
+
+        In doubt, it counts as reset. After a truncation, new records have a later leader epoch than those read before.
+        """
+        if self._resets_to == "error":
+            return False
+        if self._resets_to not in RESETS_TO_THE_START or not self._begins_at_0 or message.offset() == 0:
+            return True
+        epoch, before = message.leader_epoch(), last.leader_epoch()
+        return epoch is None or before is None or epoch > before
 
     def _tell_given_back(self, partitions: list[int], ns: int) -> None:
         if partitions:

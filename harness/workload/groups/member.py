@@ -95,7 +95,8 @@ class Member:
         if settings["commits"] == AUTO:
             callbacks["on_commit"] = self._note_committed
         self.client = connect({**settings["configs"], **callbacks})
-        self.assignment = Assignment(settings["name"], self.client, tell)
+        resets_to = settings["configs"].get("auto.offset.reset", "latest")
+        self.assignment = Assignment(settings["name"], self.client, tell, resets_to=resets_to)
         self.commits = Commits(self.client, settings["topic"], self.assignment, tell)
         self.processing = Processing(self, settings["commits"])
 
@@ -120,6 +121,8 @@ class Member:
         records = [message for message in messages if message.error() is None]
         for message in messages:
             self._handle_message(message)
+        for record in records:
+            self.assignment.note_message(record)
         if records and self._settings["commits"] == AUTO:
             self.commits.positions.note_positions(next_offsets(records))
         if records and self.orders.take_freeze():

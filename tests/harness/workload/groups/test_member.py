@@ -71,6 +71,13 @@ def test_a_batch_is_read_then_committed_and_the_rows_say_what_of_whom() -> None:
     assert [one["partitions"] for one in run.all("given_back")] == [[0, 1]]
 
 
+def test_what_is_read_after_the_client_has_reset_a_position_has_another_name() -> None:
+    run = Run(FakeConsumer([lambda it: it.gives(0), records(0, 3, 4), records(0, 5), records(0, 4, 5)]))
+    run.member.run()
+    assert [one["consumer"] for one in run.all("read")] == ["g-0-1", "g-0-1", "g-0-2"]
+    assert [one["consumer"] for one in run.all("assigned")] == ["g-0-1", "g-0-2"]
+
+
 def test_one_that_commits_before_reads_afterwards_and_not_at_all_if_it_is_refused() -> None:
     consumer = FakeConsumer([lambda it: it.gives(0), records(0, 3, 4)])
     run = Run(consumer, commits="before")
