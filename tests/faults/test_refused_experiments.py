@@ -42,7 +42,6 @@ UNCLEAN = "{lane: orders, min_insync_replicas: 3, unclean_leader_election: true}
         ("kill, target: leader(orders/1)", ORDERS, "{}", "the lane orders has 1 partition, counted from 0"),
         ("partition, target: all", ORDERS, "{}", "no others to be cut off from"),
         ("partition, target: broker:1, peers: [1]", ORDERS, "{}", "no others to be cut off from"),
-        ("partition, target: broker:1, peers: []", ORDERS, "{}", "no others to be cut off from"),
         ("stop, target: 'brokers:1,2,3', stagger: 5, duration: 20", ORDERS, KRAFT, "the last of them could not shut"),
         ("cut, target: all, api: ShareFetch, side: response", SHARED, KRAFT, "expected nth, or another api"),
         ("client-pause, target: member(orders)", SHARED, UNCLEAN_BROKERS, "may lose the state of share groups"),

@@ -122,7 +122,6 @@ def test_a_name_that_is_none_is_refused(tmp_path: Path) -> None:
     run = a_run(tmp_path, lost_write=1)
     with pytest.raises(KeyError, match="there is no lane 'order'; the lanes are orders"):
         run.assert_none("order", "lost_write")
-    # A plain lane has no commits to lose: a claim on them would hold whatever happens.
     for name in ("lost", "commit_lost"):
         with pytest.raises(ValueError, match=f"anomaly: '{name}' is not an anomaly of lane orders: expected"):
             run.assert_none("orders", name)

@@ -274,7 +274,7 @@ def _owned_twice(history: History) -> Iterable[Finding]:
             commits = (row for row in history.commits if (row.consumer, row.partition) == (one.consumer, partition))
             asked = (row.invoke_ns for row in commits if row.outcome == "ok" and history.of.by_epoch)
             is_late = any(min(second) < ns and (one.end_ns is None or ns < one.end_ns) for ns in asked)
-            if one.member != other.member and (is_late or (in_one and is_by)):
+            if one.member != other.member and ((is_late and one.generation <= other.generation) or (in_one and is_by)):
                 began = min(read.offset for read in history.of_assignment(other))
                 epochs = f", in epochs {one.generation} and {other.generation}"
                 cause = f"{one.consumer} and {other.consumer}{f' in generation {one.generation}' if in_one else epochs}"

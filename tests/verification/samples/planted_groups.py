@@ -399,11 +399,19 @@ def committed_after_it_was_given_back() -> Plant:
     return run, {}
 
 
+def committed_beside_a_member_of_an_earlier_epoch() -> Plant:
+    """The same where the other one was expelled, and reads on."""
+    run, _ = owned_twice_in_two_epochs()
+    rows, zombie = run.lanes["in"].assignments, f"{group_of('in')}-2-0"
+    rows[:] = [row._replace(generation=0, member="m9") if row.consumer == zombie else row for row in rows]
+    return run, {}
+
+
 PLANTS: tuple[Callable[[], Plant], ...] = (
     calm, a_member_that_processes_again, processed_twice, processed_twice_where_a_copy_is_gone,
-    processed_twice_in_an_aborted_transaction, not_processed, commit_lost, began_behind,
-    began_behind_what_may_have_come_late,
-    went_on_from_what_may_have_come_late, an_expelled_member_sets_itself_back, commit_regressed, refused_commit,
+    processed_twice_in_an_aborted_transaction, not_processed, commit_lost, began_behind, commit_regressed,
+    began_behind_what_may_have_come_late, went_on_from_what_may_have_come_late, an_expelled_member_sets_itself_back,
+    refused_commit, committed_beside_a_member_of_an_earlier_epoch,
     skipped_after_rebalance, began_late, began_late_by_its_reset, began_late_elsewhere, committed_past_the_end,
     an_offset_that_was_used_again, owned_twice, owned_twice_in_two_epochs, committed_after_it_was_given_back,
 )  # fmt: skip

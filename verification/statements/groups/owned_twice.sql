@@ -1,6 +1,6 @@
 -- Two members of one generation processed records of a partition side by side: each its first no later than the other
--- its last. With KIP-848, where each member has its own epoch: a commit of the one that had the partition first, which had not
--- given it back, was acknowledged, though it was sent after the other one's first record.
+-- its last. With KIP-848, where each member has its own epoch: a commit of the one that had the partition first, in an earlier
+-- epoch, and had not given it back, was acknowledged, though it was sent after the other one's first record.
 -- unit: pairs of assignments
 -- row: the first offset of the later one
 WITH asked AS (
@@ -28,5 +28,5 @@ FROM spans a
 JOIN spans b
   ON b.judged = a.judged AND b.`group` = a.`group` AND b.`partition` = a.`partition` AND a.member <> b.member
   AND (a.start_ns < b.start_ns OR (a.start_ns = b.start_ns AND a.consumer < b.consumer))
-  AND (b.generation = a.generation OR a.asked_ns > b.first_ns)
+  AND (b.generation = a.generation OR (b.generation > a.generation AND a.asked_ns > b.first_ns))
 WHERE a.asked_ns > b.first_ns OR (a.first_ns <= b.last_ns AND b.first_ns <= a.last_ns)

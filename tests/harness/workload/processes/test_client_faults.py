@@ -102,7 +102,6 @@ def test_a_frozen_producer_goes_on_when_it_is_thawed(tmp_path: Path) -> None:
 
 def test_a_frozen_client_of_a_harness_that_is_killed_ends() -> None:
     done = subprocess.run([sys.executable, "-c", KILLED_HARNESS], stdout=subprocess.PIPE, check=False, timeout=60)
-    assert done.returncode == -signal.SIGKILL
     status = Path("/proc") / done.stdout.decode() / "status"
     wait_until(lambda: not status.exists() or "State:\tZ" in status.read_text(), "the client to end", timeout=30)
 
