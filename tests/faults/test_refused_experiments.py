@@ -6,8 +6,7 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.experiment.file import parse_experiment
 
 ORDERS, KRAFT, FOUR = "{lane: orders}", "{metadata_mode: kraft}", "{brokers: 4}"
-SINGLE = "{lane: orders, replication_factor: 1}"
-SHARED = "{lane: orders, client: java 4.3.1, share: {}}"
+SINGLE, SHARED = "{lane: orders, replication_factor: 1}", "{lane: orders, client: java 4.3.1, share: {}}"
 LOOP = f"{ORDERS}, {{lane: doubled, loop: {{source: orders}}}}"
 UNCLEAN_BROKERS = "{metadata_mode: kraft, broker_configs: {unclean.leader.election.enable: true}}"
 UNCLEAN = "{lane: orders, min_insync_replicas: 3, unclean_leader_election: true}"

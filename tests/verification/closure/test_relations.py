@@ -77,9 +77,10 @@ def without_assignment(run: Histories) -> None:
 
 
 def without_consumer(run: Histories) -> None:
-    rows = run.lanes["in"].assignments
-    gone = next(row.consumer for row in rows if row.group == GROUP)
-    rows[:] = [row for row in rows if row.consumer != gone]
+    lane = run.lanes["in"]
+    gone = next(row.consumer for row in lane.assignments if row.group == GROUP)
+    lane.assignments[:] = [row for row in lane.assignments if row.consumer != gone]
+    lane.consumed += [row._replace(consumer="stranger") for row in lane.consumed if row.consumer == gone]
 
 
 def a_log_that_was_cut(run: Histories) -> None:
