@@ -4,8 +4,6 @@ Guarantee: `kafka_chaos.__version__` and the newest version in CHANGELOG.md are 
 differ. With a tag, the tag is the same version and nothing is left under "Unreleased".
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys
@@ -49,8 +47,7 @@ def main() -> None:
     parser.add_argument("--tag", help="the tag that is to be released")
     parser.add_argument("--root", type=Path, default=ROOT, help="the checkout; default: this one")
     arguments = parser.parse_args()
-    wrong = problems(arguments.root, arguments.tag)
-    if wrong:
+    if wrong := problems(arguments.root, arguments.tag):
         sys.exit("\n".join(wrong))
     print(declared(arguments.root))
 

@@ -114,18 +114,14 @@ class FrameFault(Fault):
         """The senders for a link's `Rule`: host names, or `clients`; None for any sender."""
         if self.sender is None:
             return None
-        match self.sender.partition(":"):
-            case "clients", _, _:
-                return ("clients",)
-            case "brokers", _, _:
-                return tuple(node.name for node in cluster.brokers.values())
-            case "controllers", _, _:
-                return tuple(node.name for node in cluster.controllers.values())
-            case "controller", _, "":
-                active, nodes = cluster.controller(), (*cluster.brokers.values(), *cluster.controllers.values())
-                return tuple(node.name for node in nodes if node.number == active)
-            case role, _, number:
-                return ((cluster.brokers if role == "broker" else cluster.controllers)[int(number)].name,)
+        if self.sender == "clients":
+            return (self.sender,)
+        role, _, number = self.sender.partition(":")
+        if role == "controller" and not number:
+            active, nodes = cluster.controller(), (*cluster.brokers.values(), *cluster.controllers.values())
+            return tuple(node.name for node in nodes if node.number == active)
+        nodes_by_number = cluster.brokers if role.startswith("broker") else cluster.controllers
+        return (nodes_by_number[int(number)].name,) if number else tuple(one.name for one in nodes_by_number.values())
 
 
 def link_of(node: NodeControl) -> LinkControl:

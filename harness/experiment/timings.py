@@ -92,7 +92,8 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, has_application: bool 
     if not has_application and parse_client(lane.client) is None:  # None: the harness's own client
         message_timeout = lane.producer_configs.get("message.timeout.ms", USUAL_TIMINGS.delivery_ms)
         delivery = int(str(lane.producer_configs.get("delivery.timeout.ms", message_timeout))) or DAY_MS  # 0: never
-    lingers = (lane.producer_configs.get(key) for key in ("linger.ms", "linger_ms", "queue.buffering.max.ms"))
+    linger_keys = ("linger.ms", "queue.buffering.max.ms")
+    lingers = (value for key, value in lane.producer_configs.items() if dotted(key) in linger_keys)
     if cluster.metadata_mode == ZOOKEEPER:
         session = election = longest("zookeeper.session.timeout.ms")
     else:

@@ -24,12 +24,11 @@ from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec, Ref
 from kafka_chaos.reference_model import LockstepStep
 from kafka_chaos.reference_model.clients.rules import checks_epochs
 
-_CAUSES = {
+_CAUSES = {  # by step that heals, the step whose fault it heals
     LockstepStep.HEAL_REPLICATION: LockstepStep.CUT_REPLICATION,
     LockstepStep.THAW: LockstepStep.PAUSE_LEADER,
     LockstepStep.RESTART: LockstepStep.KILL_LEADER,
 }
-"""For each step that heals: the step whose fault it heals."""
 
 
 def check_entries(number: int, phase: PhaseSpec) -> None:
@@ -234,37 +233,28 @@ def _check_target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refus
             yield ("target",), f"{target.text}: expected {SHARE_STATE_PARTITIONS}: 1, which is the default"
 
 
-def _check_peers(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Refuse `peers` that are no nodes of the cluster, or none but the targets themselves."""
+def _check_partition(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+    """Refuse a partition from nodes that do not exist, from none but its targets, or at a listener that they lack."""
     if not isinstance(fault, Partition):
         return
-    peers, target = fault.peers, fault.target
+    target = fault.target
     brokers = range(1, cluster.brokers + 1)
     controllers = range(CONTROLLER_ID_BASE + 1, CONTROLLER_ID_BASE + cluster.controllers + 1)
-    for number in peers if isinstance(peers, tuple) else ():
+    hits_controllers = bool(cluster.controllers) and target.role in CONTROLLER_ROLES
+    own_kind, hit = brokers, target.brokers_hit(cluster.brokers)
+    if hits_controllers:
+        own_kind, hit = controllers, target.controllers_hit(cluster.controllers)
+    named = {None: own_kind, "brokers": brokers, "controllers": controllers}
+    peers = fault.peers if isinstance(fault.peers, tuple) else named[fault.peers]
+    for number in peers:
         if number not in (*brokers, *controllers):
             expected = ", ".join(map(str, (*brokers, *controllers)))
             yield ("peers",), f"{number} is not the id of a node: expected {expected}"
-    own_kind, hit = brokers, target.brokers_hit(cluster.brokers)
-    if cluster.controllers and target.role in CONTROLLER_ROLES:
-        own_kind, hit = controllers, target.controllers_hit(cluster.controllers)
     # Nodes that are targets for certain: a role such as `leader` names one of its kind, nobody knows which.
     hit_ids = own_kind if hit == len(own_kind) else [own_kind[0] - 1 + number for number in target.numbers]
-    named = {None: own_kind, "brokers": brokers, "controllers": controllers}
-    if not set(peers if isinstance(peers, tuple) else named[peers]) - set(hit_ids):
-        yield (("target",), f"{target.text}: there are no others to be cut off from: expected other peers or targets")
-
-
-def _check_partition(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Refuse a partition that cuts nothing, since no connection leads to its listener."""
-    if not isinstance(fault, Partition):
-        return
-    peers = fault.peers
-    hits_controllers = bool(cluster.controllers) and fault.target.role in CONTROLLER_ROLES
-    controller_peer = hits_controllers  # whether a peer is a controller: by default, a controller's peers are
-    if peers is not None:
-        names_controllers = isinstance(peers, tuple) and any(number > CONTROLLER_ID_BASE for number in peers)
-        controller_peer = names_controllers or peers == "controllers"
+    if not set(peers) - set(hit_ids):
+        yield ("target",), f"{target.text}: there are no others to be cut off from: expected other peers or targets"
+    controller_peer = any(number > CONTROLLER_ID_BASE for number in peers)
     cuts_controllers = {"in": hits_controllers, "out": controller_peer, "both": hits_controllers or controller_peer}
     if fault.port == "control" and cluster.controllers and not cuts_controllers[fault.direction]:
         yield ("port",), "brokers have no such listener where controllers are no brokers: expected replication"
@@ -326,5 +316,5 @@ def _check_clients(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refu
 
 _CHECKS: tuple[Callable[[ClusterSpec, PhaseSpec, Fault], Refusals], ...] = (
     *(_check_target, _check_kind_and_target, _check_lane_key, _check_frozen_producer, _check_controlled_shutdown),
-    *(_check_peers, _check_partition, _check_links, _check_clients, _check_clock, _check_reassignment, _check_growth),
+    *(_check_partition, _check_links, _check_clients, _check_clock, _check_reassignment, _check_growth),
 )

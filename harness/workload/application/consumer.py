@@ -83,10 +83,8 @@ class ApplicationConsumer:
         self._client: Any = new_client(
             Consumer, {**configs, "on_commit": self._note_committed, "error_cb": self._note_error}
         )
-        resets_to = configs.get("auto.offset.reset", "latest")
-        self._assignment = Assignment(
-            name, self._client, self._tell, resets_to=resets_to, begins_at_0=recorder.begins_at_0
-        )
+        reset = configs.get("auto.offset.reset", "latest")
+        self._assignment = Assignment(name, self._client, self._tell, resets_to=reset, begins_at_0=recorder.begins_at_0)
         self._commits = Commits(self._client, recorder.topic, self._assignment, self._tell)
 
     def subscribe(

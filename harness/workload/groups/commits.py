@@ -22,6 +22,7 @@ from kafka_chaos.harness.workload.transactions.producer import ProducerLost
 Tell = Callable[..., None]
 """Sends the harness an event of the client protocol: its kind, and its fields by name."""
 
+_RESETS_TO_THE_START = ("smallest", "earliest", "beginning")  # values of `auto.offset.reset`
 _MAGIC = b"CGMDv2:"  # Begins the group metadata that librdkafka writes; the generation follows.
 _GENERATION = struct.Struct("=i")
 
@@ -32,9 +33,6 @@ def generation_of(metadata: object) -> int | None:
         return None
     generation = int(_GENERATION.unpack_from(metadata, len(_MAGIC))[0])
     return generation if generation >= 0 else None
-
-
-RESETS_TO_THE_START = ("smallest", "earliest", "beginning")
 
 
 class Assignment:
@@ -100,7 +98,7 @@ class Assignment:
         """
         if self._resets_to == "error":
             return False
-        if self._resets_to not in RESETS_TO_THE_START or not self._begins_at_0 or message.offset() == 0:
+        if self._resets_to not in _RESETS_TO_THE_START or not self._begins_at_0 or message.offset() == 0:
             return True
         epoch, before = message.leader_epoch(), last.leader_epoch()
         return epoch is None or before is None or epoch > before
