@@ -1,6 +1,6 @@
 """Consumer groups, the groups of loops, and share groups: what their members are told when they start."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -41,38 +41,16 @@ class ConsumerGroup(GroupLoad):
 
     group: Group
 
-    def __init__(
-        self,
-        lane: LaneSpec,
-        read_lane: LaneSpec,
-        load: LoadSettings,
-        *,
-        start: Callable[[MemberSettings, EventHandler], SupervisedProcess] | None = None,
-    ) -> None:
-        """`start`: starts a member, by default as a process of the lane's client."""
+    def __init__(self, lane: LaneSpec, read_lane: LaneSpec, load: LoadSettings) -> None:
         self.loop = lane.loop if read_lane.lane != lane.lane else None
         _, group, group_id = reading_group(lane, read_lane)
         assert group is not None
         super().__init__(lane, read_lane, load, group, group_id)
-        self._start_process = start or self._start
 
     def member_settings(self, slot: int, number: int) -> MemberSettings:
         """The settings of the member process of this `number`, in this `slot`."""
-        return MemberSettings(
-            group=self.group_id,
-            name=f"{self.group_id}-{number}",
-            lane=self.read_lane.lane,
-            topic=self.read_lane.topic_name,
-            configs=self._consumer_configs(slot),
-            commits=self.group.commits,
-            freeze_seconds=self.group.max_poll_interval_ms / 1000 + _FREEZE_MARGIN_S,
-            output=None if self.loop is None else self._output_settings(slot, number),
-        )
-
-    def _consumer_configs(self, slot: int) -> dict[str, Any]:
-        """librdkafka's configs of the member in this slot."""
         group = self.group
-        return {
+        configs = {
             **member_configs(group),
             **(_FAST_METADATA if self.read_lane.grows else {}),
             **self.lane.consumer_configs,
@@ -85,6 +63,16 @@ class ConsumerGroup(GroupLoad):
             **({} if self.loop is None else {"enable.auto.commit": False}),
             "bootstrap.servers": self.load.bootstrap_servers,
         }
+        return MemberSettings(
+            group=self.group_id,
+            name=f"{self.group_id}-{number}",
+            lane=self.read_lane.lane,
+            topic=self.read_lane.topic_name,
+            configs=configs,
+            commits=group.commits,
+            freeze_seconds=group.max_poll_interval_ms / 1000 + _FREEZE_MARGIN_S,
+            output=None if self.loop is None else self._output_settings(slot, number),
+        )
 
     def _output_settings(self, slot: int, number: int) -> OutputSettings:
         lane, load, transactions = self.lane, self.load, self.lane.transactional or Transactional()
@@ -113,25 +101,25 @@ class ConsumerGroup(GroupLoad):
         options: Any = {"group": self.group_id, "lane": self.read_lane.lane, "isolation": READ_COMMITTED}
         options |= {"readers": self, "on_change": partial(self._on_change, settings["name"])}
         if (output := settings.get("output")) is None:
-            return self._start_process(settings, ConsumedRows(self.load, **options))
+            return self.start_process(settings, ConsumedRows(self.load, **options))
         written = ProducedRows(self.load.tables, lane=output["lane"], producer_id=output["producer_id"], reserves=False)
         self.output.rows.append(written)
         options["transactional_id"] = output["configs"].get("transactional.id", "")
-        return self._start_process(settings, LoopRows(self.load, output=written, **options))
+        return self.start_process(settings, LoopRows(self.load, output=written, **options))
 
     def committed_offsets(self) -> dict[str, dict[int, int]]:
         """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
         return {self.group_id: offsets_committed_by(self.group_id, self.read_lane, self.load)}
 
-    def _start(self, settings: MemberSettings, rows: EventHandler) -> SupervisedProcess:
+    def start_process(self, settings: MemberSettings, rows: EventHandler) -> SupervisedProcess:
         """Start a member as a process of the lane's client. For librdkafka, the program is `_MEMBER_MODULE`."""
         client = parse_client(self.lane.client)
         # The folder of the lane's version of librdkafka; None: the version that the harness imports.
         packages = None if client is None else client.packages
         command = command_of(_MEMBER_MODULE, packages=packages) if client is None or packages is not None else ()
         name, configs = settings["name"], settings["configs"]
-        starter = self.load.process_starter(self.lane, MEMBER, name, settings, configs, command=command, may_end=True)
-        return starter(rows)
+        start = self.load.process_starter(self.lane, MEMBER, name, settings, configs, command=command, may_end=True)
+        return start(rows)
 
 
 def reading_group(lane: LaneSpec, read_lane: LaneSpec) -> tuple[str, Group | None, str]:

@@ -185,41 +185,32 @@ class GroupLoad(Readers, ABC):
                 self._crash_deadlines[slot] = time.monotonic() + _CRASH_TIMEOUT_S
 
     def _check_members(self) -> None:
-        """Replace members that crashed, were killed by a fault or lost their client; give up members that failed."""
+        """Replace members that crashed, were killed by a fault or lost their client; end members that failed."""
         for slot, member in list(self._members.items()):
-            if member.problem is not None:
-                self._give_up(slot, member, member.problem)
-                continue
-            if self._crash_deadlines.get(slot, _NEVER) < time.monotonic():
-                self._on_notice(
-                    f"{member.name} did not crash amid a batch within {_CRASH_TIMEOUT_S:g} s: it was killed"
-                )
-                member.kill_quietly()
-            code = member.exit_code
-            # While a fault keeps it down, no other member starts.
-            if code is None or member.is_down:
-                continue
-            member.join()
-            if member.ended_by_fault:
-                self._crash_deadlines.pop(slot, None)
-            elif self._crash_deadlines.pop(slot, None) is not None:
-                self._on_change(member.name, "crashes")
-            elif code == REPLACE_ME and self._replaced < _MAX_REPLACED:
-                self._replaced += 1
+            if member.problem is None:
+                if self._crash_deadlines.get(slot, _NEVER) < time.monotonic():
+                    within = f"within {_CRASH_TIMEOUT_S:g} s"
+                    self._on_notice(f"{member.name} did not crash amid a batch {within}: it was killed")
+                    member.kill_quietly()
+                # While a fault keeps it down, no other member starts.
+                if member.exit_code is None or member.is_down:
+                    continue
+                member.join()
+                had_to_crash = self._crash_deadlines.pop(slot, None) is not None
+                if had_to_crash and not member.ended_by_fault:
+                    self._on_change(member.name, "crashes")
+                elif not member.ended_by_fault and member.exit_code != REPLACE_ME:
+                    member.note_problem(f"ended unexpectedly, with exit code {member.exit_code}")
+                elif not member.ended_by_fault and self._replaced == _MAX_REPLACED:
+                    member.note_problem("lost its client, as others of its group did again and again")
+                elif not member.ended_by_fault:
+                    self._replaced += 1
+            if member.problem is None:
+                self._start_slot(slot)
             else:
-                lost = "lost its client, as others of its group did again and again"
-                self._give_up(
-                    slot, member, lost if code == REPLACE_ME else f"ended unexpectedly, with exit code {code}"
-                )
-                continue
-            self._start_slot(slot)
-
-    def _give_up(self, slot: int, member: SupervisedProcess, problem: str) -> None:
-        """End a member because of its problem."""
-        del self._members[slot]
-        self._failed.append(member)
-        member.kill_quietly()
-        member.note_problem(problem)
+                del self._members[slot]
+                self._failed.append(member)
+                member.kill_quietly()
 
     def _start_slot(self, slot: int) -> SupervisedProcess:
         """Start a member in this slot."""

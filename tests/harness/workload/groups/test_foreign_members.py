@@ -43,7 +43,7 @@ class ForeignGroup:
         load = load_of(tmp_path, ORDERS, on_notice=self.notices.append)
         self.tables = load.tables
 
-        def start(settings: MemberSettings, rows: EventHandler) -> SupervisedProcess:
+        def start(_: object, settings: MemberSettings, rows: EventHandler) -> SupervisedProcess:
             name = settings["name"]
             self.begun.append(name)
             return SupervisedProcess(
@@ -56,7 +56,8 @@ class ForeignGroup:
                 may_end=True,
             )
 
-        self.load = ConsumerGroup(ORDERS, ORDERS, load, start=start).begin()
+        kind = type("Group", (ConsumerGroup,), {"start_process": start})
+        self.load = kind(ORDERS, ORDERS, load).begin()
 
 
 @pytest.fixture
