@@ -19,7 +19,7 @@ from kafka_chaos.harness.experiment.lives import CONSUMER, PRODUCER, LifeSpec, R
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationMembers, ProducerFunction
 from kafka_chaos.harness.workload.clients.defect_watch import log_reader, with_log_reader
-from kafka_chaos.harness.workload.clients.following import Follower, PolledConsumer, RecordedConsumer
+from kafka_chaos.harness.workload.clients.following import Follower, RecordedConsumer
 from kafka_chaos.harness.workload.clients.keys import key_of
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers
 from kafka_chaos.harness.workload.clients.partitions import RoundRobin
@@ -58,7 +58,7 @@ class LaneClients:
         if function is not None:
             return ProducerFunction(lane, function, load)
         if lane.transactional is not None:
-            connect = partial(PolledConsumer, lane, load, isolation=READ_COMMITTED)
+            connect = partial(RecordedConsumer, lane, load, isolation=READ_COMMITTED)
             connect_reader = connect if lane.transactional.reads else None
             return TransactionalProducers(lane, lambda number, id: self._producer(number, 0, id), load, connect_reader)
         return PacedProducers(self._producer, load, lives)

@@ -75,17 +75,13 @@ class Follower(Readers, ABC):
         """Begin an assignment, under a new name: all partitions are read from their starts."""
         self.end_assignment()
         self._assignments += 1
-        self._begin_partitions(self._starts)
+        self.add_partitions(self._starts)
         if self._comes_and_goes:
             self._load.emit(ReaderStarted(lane=self.lane, consumer=self.name))
 
-    def add_partitions(self, partitions: Sequence[int]) -> None:
-        """Add new partitions, which are read from offset 0, to the present assignment."""
-        new = dict.fromkeys(partitions, 0)
-        self._starts |= new
-        self._begin_partitions(new)
-
-    def _begin_partitions(self, starts: Mapping[int, int]) -> None:
+    def add_partitions(self, starts: Mapping[int, int]) -> None:
+        """Add partitions, which are read from these offsets, to the present assignment."""
+        self._starts |= starts
         self._rows.add_partitions(self.name, self._member, list(starts), time.monotonic_ns())
         self._rows.note_positions(list(starts.items()))
         self._unread |= starts.keys()
@@ -125,16 +121,17 @@ _POSITION_LOST = (KafkaError._LOG_TRUNCATION, KafkaError._AUTO_OFFSET_RESET, Kaf
 """The log was truncated below the consumer's position (KIP-320), or no longer has this offset."""
 
 
-class PolledConsumer(Follower):
-    """A librdkafka consumer in this process that follows a lane whenever its owner polls it.
+class RecordedConsumer(Follower):
+    """A librdkafka consumer in this process that follows a lane in a thread of its own until it is closed.
 
-    While the topic has fewer partitions than the lane will have, a thread asks for new ones: they join the assignment,
-    and are read from their start.
+    If it `reads_for` a producer, it has no thread: its owner polls it. While the topic has fewer partitions than the
+    lane will have, a further thread asks for new ones: they join the assignment, and are read from their start.
     """
 
     def __init__(self, lane: LaneSpec, load: LoadSettings, **options: Any) -> None:
         """`options`: further parameters of `Follower`."""
         super().__init__(lane, load, partitions=lane.initial_partitions, **options)
+        self._worker: Worker = Worker(self._run, name=f"consumer-{self._member}")
         self._topic = lane.topic_name
         self._codec = IdentityCodec(self.lane)
         isolated = {"enable.partition.eof": True, "isolation.level": self._isolation}
@@ -156,16 +153,30 @@ class PolledConsumer(Follower):
         self._assign()
         first, final = lane.initial_partitions, lane.partitions
         self._partition_watch = PartitionWatch(self._consumer, self._topic, count=first, final_count=final)
+        if options.get("reads_for") is None:
+            self._worker.start()
 
     def poll(self, timeout: float, transaction: tuple[int, int] | None = None) -> None:
         """Read for `timeout` seconds. `transaction`: (producer_id, number) of the transaction of this poll, if any."""
         with self._load.calls.awaiting(self.lane, self.name, "poll"):
             messages = self._consumer.consume(_MAX_RECORDS, timeout=timeout)
-        self._handle_messages(messages, transaction)
+        if records := [message for message in messages if message.error() is None]:
+            columns: dict[str, Any] = self._codec.columns_of(records)
+            self._rows.add_batch(self.name, **columns, transaction=transaction)
+            self._note_read(columns["partition"], columns["offset"])
+        for message in messages:
+            error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                self._rows.note_positions([(message.partition(), message.offset())])
+            elif error is not None:
+                self._load.on_notice(f"{self.name}: {error.name()}")
+                if error.code() in _POSITION_LOST:
+                    self._assign()
+                    break
         if new := range(len(self._starts), self._partition_watch.count):
             added = [TopicPartition(self._topic, partition, OFFSET_BEGINNING) for partition in new]
             self._consumer.incremental_assign(added)
-            self.add_partitions(new)
+            self.add_partitions(dict.fromkeys(new, 0))
 
     def report_unread(self, problem: str) -> None:
         """Report that the consumer did not reach the end, a problem of the lane if several consumers read it."""
@@ -179,7 +190,8 @@ class PolledConsumer(Follower):
             self._load.emit(ClientFailed(lane=self.lane, role=CONSUMER, problem=problem))
 
     def close(self) -> None:
-        """Write the last rows, and end the consumer."""
+        """End the thread, write the last rows, and end the consumer."""
+        self._worker.end()
         self.end_assignment()
         self._partition_watch.end()
         self._consumer.close()
@@ -187,36 +199,6 @@ class PolledConsumer(Follower):
     def _assign(self) -> None:
         self.begin_assignment()
         self._consumer.assign(start_positions(self._consumer, self._topic, self._starts))
-
-    def _handle_messages(self, messages: list[Any], transaction: tuple[int, int] | None) -> None:
-        records = [message for message in messages if message.error() is None]
-        if records:
-            columns: dict[str, Any] = self._codec.columns_of(records)
-            self._rows.add_batch(self.name, **columns, transaction=transaction)
-            self._note_read(columns["partition"], columns["offset"])
-        for message in messages:
-            error = message.error()
-            if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                self._rows.note_positions([(message.partition(), message.offset())])
-            elif error is not None:
-                self._load.on_notice(f"{self.name}: {error.name()}")
-                if error.code() in _POSITION_LOST:
-                    self._assign()
-                    break
-
-
-class RecordedConsumer(PolledConsumer):
-    """A librdkafka consumer in this process that follows a lane in a thread of its own until it is closed."""
-
-    def __init__(self, lane: LaneSpec, load: LoadSettings, **options: Any) -> None:
-        super().__init__(lane, load, **options)
-        self._worker: Worker = Worker(self._run, name=f"consumer-{self._member}")
-        self._worker.start()
-
-    def close(self) -> None:
-        """End the thread, write the last rows, and end the consumer."""
-        self._worker.end()
-        super().close()
 
     def _run(self) -> None:
         while not self._worker.ending.is_set():

@@ -10,6 +10,7 @@ has begun, it goes on like a process that was only frozen: it sends the rest of 
 which brokers must refuse.
 """
 
+import itertools
 import random
 import threading
 import time
@@ -19,7 +20,7 @@ from functools import partial
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import Transactional, transactional_id
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.workload.clients.following import PolledConsumer
+from kafka_chaos.harness.workload.clients.following import RecordedConsumer
 from kafka_chaos.harness.workload.clients.producers import LaneProducers
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -47,23 +48,17 @@ class TransactionalProducers(LaneProducers):
         lane: LaneSpec,
         connect: Callable[[int, str], LaneProducer],
         load: LoadSettings,
-        connect_reader: Callable[..., PolledConsumer] | None = None,
+        connect_reader: Callable[..., RecordedConsumer] | None = None,
     ) -> None:
         super().__init__()
         assert lane.transactional is not None
         self.lane, self.settings, self.load = lane, lane.transactional, load
+        self.connect, self.connect_reader = connect, connect_reader
+        self.numbers = itertools.count()
+        self.sending = threading.Event()
         self._deadline = _NEVER
         self._cancelled = threading.Event()
-        self._connecting = threading.Lock()
-        self._connect, self.connect_reader = connect, connect_reader
         self._workers = [_TransactionalId(self, number) for number in range(self.settings.producers)]
-
-    def connect_next(self, transactional_id: str) -> LaneProducer:
-        """Make the producer of the next incarnation of a transactional id, and keep its rows."""
-        with self._connecting:
-            producer = self._connect(len(self.rows), transactional_id)
-            self.rows.append(producer.rows)
-            return producer
 
     def gives_up(self) -> bool:
         """Whether the producers should stop waiting for answers."""
@@ -76,8 +71,8 @@ class TransactionalProducers(LaneProducers):
 
     def run(self, sending: threading.Event) -> None:
         """Let the producers write transactions until `sending` is cleared, or one of them raises an error."""
+        self.sending = sending
         for worker in self._workers:
-            worker.sending = sending
             worker.start()
         while sending.is_set() and not any(worker.error for worker in self._workers):
             time.sleep(_TICK_S)
@@ -101,8 +96,6 @@ def restart_times(settings: Transactional, number: int, duration: float) -> list
 class _TransactionalId(Worker):
     """A transactional id of the lane, whose incarnations write transactions one after the other, in one thread."""
 
-    sending: threading.Event
-
     def __init__(self, producers: TransactionalProducers, number: int) -> None:
         lane, settings, load = producers.lane, producers.settings, producers.load
         self.id = transactional_id(lane.lane, number)
@@ -113,7 +106,7 @@ class _TransactionalId(Worker):
         self._restarts = restart_times(settings, number, load.workload.duration - (lane.created_at or 0.0))
         self._random = random.Random(f"{load.seed}/{lane.lane}-{number}")
         self._current: TransactionalProducer | None = None
-        self._reader: PolledConsumer | None = None
+        self._reader: RecordedConsumer | None = None
 
     def _write_transactions(self) -> None:
         try:
@@ -122,7 +115,7 @@ class _TransactionalId(Worker):
             self._current = self._begin_incarnation()
             start = time.monotonic()
             size, written = self._size, 0
-            while self.sending.is_set() and self._current is not None:
+            while self._producers.sending.is_set() and self._current is not None:
                 due = int((time.monotonic() - start) * self._rate) - written
                 # The first transaction is not paced: all lanes wait until each has an acknowledgement.
                 if written and due < size:
@@ -190,7 +183,8 @@ class _TransactionalId(Worker):
         Raises `ClusterFailure` if several incarnations in a row can't be initialised.
         """
         for _ in range(_MAX_FAILED_STARTS):
-            self.sender = self._producers.connect_next(self.id)
+            self.sender = self._producers.connect(next(self._producers.numbers), self.id)
+            self._producers.rows.append(self.sender.rows)
             producer = TransactionalProducer(
                 self.sender,
                 transactional_id=self.id,

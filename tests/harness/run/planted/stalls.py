@@ -56,13 +56,13 @@ class Stalling(Planting):
 
 def run_with_stalls(out: Path) -> RunVerdict:
     """The verdict on one run of stalls.yaml, below `out`."""
-    take = RecordedConsumer._handle_messages
+    poll = RecordedConsumer.poll
 
-    def pausing(self: RecordedConsumer, messages: list[object]) -> None:
-        take(self, messages)
+    def pausing(self: RecordedConsumer, timeout: float) -> None:
+        poll(self, timeout)
         if self.lane == "consumer" and self.consumed > READ_BEFORE_PAUSE:
             self._consumer.pause(self._consumer.assignment())
 
-    with patch.object(RecordedConsumer, "_handle_messages", pausing):
+    with patch.object(RecordedConsumer, "poll", pausing):
         experiment = load_experiment(EXPERIMENT)
         return run_experiment(experiment, root=out, listeners=[Stalling()], engine=Engine.DUCKDB).verdict
