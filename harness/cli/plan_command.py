@@ -55,16 +55,14 @@ def plan_command(experiment: Path, seed: int | None, as_json: bool) -> None:
 
 def _confirm_clients(path: Path, experiment: Experiment, say: Callable[[str], None]) -> None:
     """Raise `UsageFailure` for versions of clients that do not exist, and say which registry does not answer."""
-    from kafka_chaos.harness.clients.kinds import ChosenClient, parse_client
+    from kafka_chaos.harness.clients.kinds import parse_client
 
     # Of entries with the same key, a dict keeps the last: the reversed order leaves each client's first lane.
     first_lanes = {lane.client: lane.lane for phase in reversed(experiment.phases) for lane in reversed(phase.lanes)}
     for name, lane in first_lanes.items():
         client = parse_client(name)
-        if not isinstance(client, ChosenClient):
-            continue
         try:
-            if why := client.why_unconfirmed():
+            if client is not None and (why := client.why_unconfirmed()):
                 say(f"can't confirm that {client} exists: {why}")
         except UsageFailure as failure:
             raise UsageFailure(f"{path}: lane {lane}: client: {failure}") from failure

@@ -4,18 +4,17 @@ Guarantee: a folder is complete, or does not exist. Raises `UsageFailure` if the
 `EnvironmentFailure` if a program is missing or no registry answers, `BuildFailure` if an adapter does not compile.
 """
 
-import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, KafkaChaosError, UsageFailure
-from kafka_chaos.contract.command.files import appearing_whole, cache_home, package_toml
+from kafka_chaos.contract.command.files import appearing_whole, package_toml
 from kafka_chaos.contract.lane.metadata import release
 from kafka_chaos.contract.lane.share import SHARE_GROUPS_SINCE
 
@@ -76,40 +75,30 @@ class BuildFailure(KafkaChaosError):
     exit_code = ExitCode.BUG
 
 
-def folder_of(client: str, version: str, sources: Sequence[str]) -> Path:
-    """The folder of a client in a version, with another name whenever the `sources` of its adapter change."""
-    digest = hashlib.sha256(b"".join((ADAPTERS / source).read_bytes() for source in sources)).hexdigest()[:8]
-    return cache_home() / "clients" / f"{client}-{version}-{digest}"
-
-
-def prepare(folder: Path, sources: Sequence[str], fill: Callable[[Path], None]) -> None:
-    """Make the folder of a client, copy the `sources` of its adapter to it, and let `fill` add the library."""
+def fetch(manager: Manager, package: str, version: str, folder: Path, sources: Sequence[str]) -> None:
+    """Make a folder with a version of a package and an adapter, whose `sources` are compiled there."""
+    for program in manager.needs:
+        program_path(program)
+    subject = f"{package.rpartition(':')[2]} {version}"  # Maven's packages are GROUP:ARTIFACT.
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with appearing_whole(folder) as fresh:
             fresh.mkdir()
             for source in sources:
                 shutil.copy(ADAPTERS / source, fresh)
-            fill(fresh)
+            for command in manager.fetches:
+                _call(fill_placeholders(command, package, version, fresh), subject=subject, folder=fresh)
+            if manager.builds:
+                build = fill_placeholders(manager.builds, package, version)
+                _call(build, subject=str(fresh), folder=fresh, is_build=True)
+            elif java := [*fresh.glob("*.java")]:
+                has_shares = release(version) >= release(SHARE_GROUPS_SINCE)
+                compiled = [path for path in java if has_shares or path.name != _SHARE_SOURCE]
+                compile_java(compiled, fresh / "jars", fresh / "classes")
     except OSError:
         # Another process was faster, and its folder is complete, too.
         if not folder.is_dir():
             raise
-
-
-def fetch(manager: Manager, package: str, version: str, folder: Path) -> None:
-    """Fill a folder with a version of a package, and compile the adapter whose sources are there."""
-    for program in manager.needs:
-        program_path(program)
-    subject = f"{package.rpartition(':')[2]} {version}"  # Maven's packages are GROUP:ARTIFACT.
-    for command in manager.fetches:
-        _call(fill_placeholders(command, package, version, folder), subject=subject, folder=folder)
-    if manager.builds:
-        _call(fill_placeholders(manager.builds, package, version), subject=str(folder), folder=folder, is_build=True)
-    elif sources := [*folder.glob("*.java")]:
-        has_shares = release(version) >= release(SHARE_GROUPS_SINCE)
-        compiled = [path for path in sources if has_shares or path.name != _SHARE_SOURCE]
-        compile_java(compiled, folder / "jars", folder / "classes")
 
 
 def compile_java(sources: Sequence[Path], jars: Path, classes: Path) -> None:

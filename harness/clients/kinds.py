@@ -4,17 +4,18 @@ A client is written `NAME` or `NAME VERSION`, such as `java 3.9.1`. `librdkafka`
 client, in its process; any other is a process of its own.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import MOST_QUOTED, EnvironmentFailure, UsageFailure, quoted
-from kafka_chaos.contract.command.files import package_toml
+from kafka_chaos.contract.command.files import cache_home, package_toml
 from kafka_chaos.harness.clients import fetching
 from kafka_chaos.harness.clients.java_client import java_client_configs
 
@@ -84,18 +85,24 @@ KINDS = {name: _kind(name, **entry) for name, entry in package_toml(__package__,
 
 @dataclass(frozen=True)
 class ChosenClient:
-    """A kind of client in a version."""
+    """A kind of client in a version, or the user's own client, which speaks the client protocol.
+
+    `own_command`: the words of the command line that starts the user's own client; else empty.
+    """
 
     kind: ClientKind
     version: str
+    own_command: Sequence[str] = ()
 
     def __str__(self) -> str:
-        return f"{self.kind.name} {self.version}"
+        return self.own_command[0] if self.own_command else f"{self.kind.name} {self.version}"
 
     @property
     def folder(self) -> Path:
-        """The folder that the client is in, once it is fetched."""
-        return fetching.folder_of(self.kind.name, self.version, self.kind.sources)
+        """The folder that the client is in, once it is fetched. Its name changes with the sources of the adapter."""
+        sources = b"".join((fetching.ADAPTERS / source).read_bytes() for source in self.kind.sources)
+        digest = hashlib.sha256(sources).hexdigest()[:8]
+        return cache_home() / "clients" / f"{self.kind.name}-{self.version}-{digest}"
 
     def why_unconfirmed(self) -> str:
         """Ask the registry whether the version exists; returns why that stays unknown, or "" if the version exists.
@@ -108,47 +115,31 @@ class ChosenClient:
         return fetching.why_unanswered(str(self), question)
 
     def fetch(self, say: Say = lambda _: None) -> Path:
-        """Fetch and compile the client, unless it is there; returns its folder. Raises as `fetching.py` says."""
+        """Fetch and compile the client, unless it is there; returns its folder. Raises as `fetching.py` says.
+
+        A client of the user's own is its program, whose path is returned.
+        """
+        if self.own_command:
+            return Path(fetching.program_path(self.own_command[0]))
         if not self.folder.is_dir():
             say(f"fetching the client {self}")
-            fill = partial(fetching.fetch, self.kind.manager, self.kind.package, self.version)
-            fetching.prepare(self.folder, self.kind.sources, fill)
+            fetching.fetch(self.kind.manager, self.kind.package, self.version, self.folder, self.kind.sources)
         return self.folder
 
     @cached_property
     def command(self) -> list[str]:
         """The command that starts the client. Fetches the client if it is not there."""
+        if self.own_command:
+            return [*self.own_command]
         if starts := self.kind.manager.starts:
             program, *words = fetching.fill_placeholders(starts, folder=self.fetch(), name=self.kind.name)
             return [fetching.program_path(program), *words]
-        return command_of(_PYTHON_CLIENT, self.kind.name, packages=self._packages)
+        return command_of(_PYTHON_CLIENT, self.kind.name, packages=self.packages)
 
     @property
-    def packages(self) -> Path | None:
-        """If this is librdkafka, the folder from which a program can import this version; else None."""
-        return self._packages if self.kind.name == IN_PROCESS else None
-
-    @property
-    def _packages(self) -> Path:
+    def packages(self) -> Path:
+        """The folder from which a program can import this version of a library of Python's. Fetches the client."""
         return next(self.fetch().glob("venv/lib/python*/site-packages"))
-
-
-@dataclass(frozen=True)
-class OwnClient:
-    """A client of the user's own, which speaks the client protocol. `command`: the words of the command line."""
-
-    command: Sequence[str]
-    version: str = ""
-    kind: ClassVar[ClientKind] = ClientKind(name=OWN, version="", manager=fetching.Manager(), translate_keys=dict)
-
-    def __str__(self) -> str:
-        return self.command[0]
-
-    packages: ClassVar[None] = None  # as in `ChosenClient`: this is not librdkafka
-
-    def fetch(self, say: Say = lambda _: None) -> Path:
-        """The path of the client's program. Raises `EnvironmentFailure` if there is no such program."""
-        return Path(fetching.program_path(self.command[0]))
 
 
 def missing_programs(clients: Iterable[str]) -> dict[str, str]:
@@ -158,13 +149,14 @@ def missing_programs(clients: Iterable[str]) -> dict[str, str]:
     return {text: programs for text, programs in missing.items() if programs}
 
 
-def parse_client(text: str | Sequence[str]) -> ChosenClient | OwnClient | None:
+def parse_client(text: str | Sequence[str]) -> ChosenClient | None:
     """The client that a text names, or that a command (a sequence of words) starts; None for the harness's own client.
 
     Raises `UsageFailure`, with the nearest names, if no client has the name.
     """
     if not isinstance(text, str):
-        return OwnClient(tuple(text))
+        own = ClientKind(name=OWN, version="", manager=fetching.Manager(), translate_keys=dict)
+        return ChosenClient(own, own.version, tuple(text))
     parts = _CLIENT_NAME.fullmatch(text)
     if parts is None or parts["name"] not in KINDS:
         near = get_close_matches(re.split("[ :]", text)[0][:MOST_QUOTED], KINDS, n=3, cutoff=0.5)

@@ -159,7 +159,7 @@ class RecordedConsumer(Follower):
     def poll(self, timeout: float, transaction: tuple[int, int] | None = None) -> None:
         """Read for `timeout` seconds. `transaction`: (producer_id, number) of the transaction of this poll, if any."""
         with self._load.calls.awaiting(self.lane, self.name, "poll"):
-            messages = self._consumer.consume(_MAX_RECORDS, timeout=timeout)
+            messages: list[Any] = self._consumer.consume(_MAX_RECORDS, timeout=timeout)
         if records := [message for message in messages if message.error() is None]:
             columns: dict[str, Any] = self._codec.columns_of(records)
             self._rows.add_batch(self.name, **columns, transaction=transaction)

@@ -14,7 +14,7 @@ from kafka_chaos.contract.lane.lanes import has_delivery_limit_per_group
 from kafka_chaos.contract.lane.metadata import release
 from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional, transactional_id
-from kafka_chaos.harness.clients.kinds import parse_client
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, parse_client
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.client_process import EventHandler, SupervisedProcess
@@ -113,10 +113,10 @@ class ConsumerGroup(GroupLoad):
 
     def start_process(self, settings: MemberSettings, rows: EventHandler) -> SupervisedProcess:
         """Start a member as a process of the lane's client. For librdkafka, the program is `_MEMBER_MODULE`."""
-        client = parse_client(self.lane.client)
-        # The folder of the lane's version of librdkafka; None: the version that the harness imports.
-        packages = None if client is None else client.packages
-        command = command_of(_MEMBER_MODULE, packages=packages) if client is None or packages is not None else ()
+        client, command = parse_client(self.lane.client), list[str]()
+        if client is None or client.kind.name == IN_PROCESS:
+            # Without a version, it is librdkafka as the harness imports it.
+            command = command_of(_MEMBER_MODULE, packages=None if client is None else client.packages)
         name, configs = settings["name"], settings["configs"]
         start = self.load.process_starter(self.lane, MEMBER, name, settings, configs, command=command, may_end=True)
         return start(rows)

@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, READ_UNCOMMITTED
-from kafka_chaos.harness.clients.kinds import ChosenClient, OwnClient
+from kafka_chaos.harness.clients.kinds import ChosenClient
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.identity import IDENTITY_HEADER, UNDECODABLE, IdentityCodec
@@ -31,7 +31,7 @@ _FROZEN = 10.0
 
 
 def problems(
-    client: ChosenClient | OwnClient, cluster: Cluster, admin: ClusterAdmin, folder: Path, names: Collection[str]
+    client: ChosenClient, cluster: Cluster, admin: ClusterAdmin, folder: Path, names: Collection[str]
 ) -> dict[str, str]:
     """What is wrong by check, empty where it passes; the cluster is whole again afterwards."""
     # Not the controller: a frozen controller's session could expire, and another story begin.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.harness.clients.fetching import program_path
-from kafka_chaos.harness.clients.kinds import ChosenClient, OwnClient, parse_client
+from kafka_chaos.harness.clients.kinds import ChosenClient, parse_client
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from tests.conformance.clients.checks import CHECKS, TRANSACTIONS, problems
@@ -47,8 +47,10 @@ def in_go(text: str, folder: Path) -> list[str]:
 BUILDS: dict[str, Build] = {"Example.java": in_java, "example.go": in_go}
 
 
-def built(program: str, folder: Path) -> OwnClient:
-    return OwnClient(tuple(BUILDS[program]((PROGRAMS / program).read_text(), folder)))
+def built(program: str, folder: Path) -> ChosenClient:
+    client = parse_client(BUILDS[program]((PROGRAMS / program).read_text(), folder))
+    assert client is not None
+    return client
 
 
 @pytest.mark.parametrize("program", BUILDS)
