@@ -77,33 +77,31 @@ class Outcomes:
 
     def __init__(self) -> None:
         self._told_count = 0
-        self._acknowledged: collections.deque[tuple[int, int | None]] = collections.deque()
-        self._failed: collections.deque[tuple[int, str]] = collections.deque()
+        # Seq and offset of each record and, unless it was acknowledged, the error.
+        self._noted: collections.deque[tuple[int, int | None, str | None]] = collections.deque()
         self._has_new_outcomes = threading.Event()
         self._telling = threading.Condition()
         threading.Thread(target=self._run, daemon=True).start()
 
     def note_success(self, seq: int, offset: int | None) -> None:
         """Note that the library reports success; a negative offset counts as None."""
-        self._acknowledged.append((seq, offset if offset is not None and offset >= 0 else None))
+        self._noted.append((seq, offset if offset is not None and offset >= 0 else None, None))
         self._has_new_outcomes.set()
 
     def note_failure(self, seq: int, error: object) -> None:
         """Note that the library reports an error: `info`, since an earlier attempt may have reached the log."""
-        self._failed.append((seq, error_text(error)))
+        self._noted.append((seq, None, error_text(error)))
         self._has_new_outcomes.set()
 
     def tell(self) -> None:
         """Send the outcomes since the last call: one event for all successes, and one for each different error."""
         with self._telling:
             self._has_new_outcomes.clear()
-            done = [self._acknowledged.popleft() for _ in range(len(self._acknowledged))]
-            failed = [self._failed.popleft() for _ in range(len(self._failed))]
-            if done:
-                tell("outcome", outcome="ok", seq=[seq for seq, _ in done], offset=[offset for _, offset in done])
-            for error in dict.fromkeys(error for _, error in failed):
-                tell("outcome", outcome="info", seq=[seq for seq, text in failed if text == error], error=error)
-            self._told_count += len(done) + len(failed)
+            noted = [self._noted.popleft() for _ in range(len(self._noted))]
+            for error in dict.fromkeys(error for _, _, error in noted):
+                seqs, offsets = zip(*[(seq, offset) for seq, offset, text in noted if text == error], strict=True)
+                tell("outcome", outcome="ok" if error is None else "info", seq=seqs, offset=offsets, error=error)
+            self._told_count += len(noted)
             self._telling.notify_all()
 
     def _run(self) -> None:

@@ -67,7 +67,7 @@ class LaneLoad:
         """The processes of the lane's producers, if they have any; all members of a loop count as one."""
         if self.producer is None:
             return [self.loop] if isinstance(self.loop, GroupLoad) else []
-        return processes_of(self.producer.own_producers)
+        return processes_of(self.producer.producers)
 
     def processes(self, role: str) -> Sequence[SupervisedProcess]:
         """The lane's clients in a role that are processes of their own and run, for faults to hit."""

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -19,6 +18,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.calls import Calls
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
+from kafka_chaos.harness.workload.groups.group_kinds import ShareGroup, offsets_committed_by
 from kafka_chaos.harness.workload.lane_clients import LaneClients, Members
 from kafka_chaos.harness.workload.lane_load import Counts, LaneLoad
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -48,18 +48,15 @@ class PhaseLoad:
     ) -> None:
         """`settings`: further fields of `LoadSettings`."""
         self._groups_file = run_directory / GROUPS_FILE
-        self._tables = LoadTables(run_directory, lanes)
-        self._calls = Calls(emit)
-        shared = LoadSettings(tables=self._tables, calls=self._calls, emit=emit, **settings)
-        self._on_notice = shared.on_notice
-        self._clock = shared.clock
+        tables = LoadTables(run_directory, lanes)
+        self._settings = LoadSettings(tables=tables, calls=Calls(emit), emit=emit, **settings)
         by_name = {lane.lane: lane for lane in lanes}
 
         def new_load(lane: LaneSpec) -> LaneLoad:
             return LaneLoad(
                 LaneClients(
                     lane,
-                    shared,
+                    self._settings,
                     application=(applications or {}).get(lane.lane, Application()),
                     source=None if lane.loop is None else by_name[lane.loop.source],
                 )
@@ -73,7 +70,7 @@ class PhaseLoad:
         self._creation = Worker(self._create_late_lanes, name="creation-of-topics")
 
     def __enter__(self) -> Self:
-        self._calls.start()
+        self._settings.calls.start()
         try:
             # Loops last: they read the topics of the other lanes.
             for lane in sorted(self.lanes.values(), key=lambda lane: lane.loop is not None):
@@ -97,7 +94,7 @@ class PhaseLoad:
     def _create_late_lanes(self) -> None:
         """Create the topics of late lanes, asking again until they exist, and start the load of each lane."""
         for at, name, lane in self._late_lanes:
-            began = self._clock.began or time.monotonic()
+            began = self._settings.began or time.monotonic()
             if self._creation.ending.wait(max(0.0, began + at - time.monotonic())):
                 raise WaitTimeout(f"the load ended before the topic of lane {name} was to be created")
             create, condition = partial(self._create, lane), f"the topic of lane {name} to be created"
@@ -113,8 +110,8 @@ class PhaseLoad:
         self._creation.join()
         # An error of an application's function must not keep the rest from being closed.
         with ExitStack() as stack:
-            stack.callback(self._tables.close)
-            stack.callback(self._calls.close)
+            stack.callback(self._settings.tables.close)
+            stack.callback(self._settings.calls.close)
             for lane in self.lanes.values():
                 stack.callback(lane.close)
 
@@ -140,7 +137,7 @@ class PhaseLoad:
         processes: then they count as failed, and the run goes on. A consumer that reads nothing is only reported, after
         15 s: the verdict on its lane will be `unknown`.
         """
-        find_silent = partial(self._lanes_without, attrgetter("acknowledged"))
+        find_silent = partial(self._lanes_without, "acknowledged")
         condition, seen = "every lane to have a record acknowledged", lambda: f"none yet in {', '.join(find_silent())}"
         try:
             wait_until(lambda: not find_silent(), condition, timeout=timeout, seen=seen)
@@ -148,28 +145,28 @@ class PhaseLoad:
             have_processes = [self.lanes[name].report_silence(timeout) for name in find_silent()]
             if not all(have_processes):
                 raise
-        find_unread = partial(self._lanes_without, attrgetter("consumed"))
+        find_unread = partial(self._lanes_without, "consumed")
         try:
             wait_until(lambda: not find_unread(), "every lane to have a record consumed", timeout=_FIRST_READ_TIMEOUT_S)
         except WaitTimeout:
             for name in find_unread():
-                self._on_notice(
+                self._settings.on_notice(
                     f"the consumer of lane {name} read nothing within {_FIRST_READ_TIMEOUT_S:g} s "
                     "of the first acknowledgements"
                 )
-        self._clock.began = time.monotonic()
+        self._settings.began = time.monotonic()
         self._creation.start()
 
-    def _lanes_without(self, count: Callable[[Counts], int]) -> list[str]:
+    def _lanes_without(self, count: str) -> list[str]:
         """The lanes whose `count` is 0, without failed ones. Raises what the thread of any lane raised."""
         for lane in self.lanes.values():
             lane.raise_error()
-        return [name for name, counts in self.counts.items() if not count(counts) and not self.lanes[name].has_failed]
+        return [name for name, lane in self.lanes.items() if not getattr(lane.counts, count) and not lane.has_failed]
 
     def stop(self) -> None:
         """Stop sending, and wait until every record has an outcome."""
-        if self._clock.began is not None:
-            self.span_ns = (round(self._clock.began * 1e9), time.monotonic_ns())
+        if self._settings.began is not None:
+            self.span_ns = (round(self._settings.began * 1e9), time.monotonic_ns())
         self._creation.end()
         self._creation.raise_error()
         for lane in self.lanes.values():
@@ -215,13 +212,14 @@ class PhaseLoad:
             members.leave()
         document = json.loads(self._groups_file.read_text()) if self._groups_file.exists() else {"groups": {}}
         for members in groups:
+            if members.group_id is None or isinstance(members, ShareGroup):
+                continue  # Consumers without a group, or a share group, which commits no offsets.
             try:
-                committed = members.committed_offsets()
+                committed = offsets_committed_by(members.group_id, members.read_lane, self._settings)
             except ClusterFailure as failure:
-                self._on_notice(str(failure))
+                self._settings.on_notice(str(failure))
             else:
-                for group, offsets in committed.items():
-                    by_partition = sorted(offsets.items())
-                    document["groups"][group] = {f"{members.read_lane.lane}/{n}": offset for n, offset in by_partition}
+                by_partition, lane = sorted(committed.items()), members.read_lane.lane
+                document["groups"][members.group_id] = {f"{lane}/{number}": offset for number, offset in by_partition}
         if groups:
             write_whole(self._groups_file, json.dumps(document, indent=1) + "\n")

@@ -17,20 +17,14 @@ LINGER_MS = 5
 _DELIVERY_TIMEOUT_MS = 60_000
 
 
-@dataclass
-class LoadClock:
-    """The clock of a phase, which also times its faults. It begins when every lane has its first acknowledgement."""
-
-    began: float | None = None  # In seconds of the monotonic clock; None until then.
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class LoadSettings:
     """Settings that all lanes of a load share.
 
     `client_configs`: librdkafka's keys for a secured listener, which all clients get. `seed`: of all random choices.
     `emit` gets the events of clients, such as `ClientStarted`. `start_offsets`: by lane and partition, the first offset
-    of this run, for topics that already hold records.
+    of this run, for topics that already hold records. `began`: when every lane had its first acknowledgement, in
+    seconds of the monotonic clock, by which the phase's faults are timed, too; None until then.
     """
 
     bootstrap_servers: str
@@ -41,7 +35,7 @@ class LoadSettings:
     client_configs: Mapping[str, str] = field(default_factory=dict)
     start_offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     seed: int = 0
-    clock: LoadClock = field(default_factory=LoadClock)
+    began: float | None = None
     calls: Calls = field(default_factory=Calls)
 
     def producer_configs(self, lane: LaneSpec) -> dict[str, object]:

@@ -9,8 +9,8 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application import handles
 from kafka_chaos.harness.workload.application.consumer import ApplicationConsumers
 from kafka_chaos.harness.workload.application.producer import ApplicationProducers
-from kafka_chaos.harness.workload.clients.producers import NOT_CANCELLED, LaneProducers, WrittenRecords
-from kafka_chaos.harness.workload.groups.group_kinds import offsets_committed_by, reading_group
+from kafka_chaos.harness.workload.clients.producers import NOT_CANCELLED, LaneProducers
+from kafka_chaos.harness.workload.groups.group_kinds import reading_group
 from kafka_chaos.harness.workload.settings import LoadSettings
 
 _INTERVAL_S = 0.05
@@ -36,13 +36,10 @@ class ApplicationMembers(ApplicationConsumers):
                     "do: leave it out for members of the application"
                 )
         super().__init__(self.read_lane, load, group_id=None if group is None else group_id)
-        self.output = WrittenRecords()
+        self.output = ApplicationProducers(lane, load, self)
         self._name = f"the {'consumer' if source is None else 'producer'} function of lane {lane.lane}"
-        handle: handles.ConsumerHandle | handles.LoopHandle
-        if source is None:
-            handle = handles.ConsumerHandle(lane, load, self)
-        else:
-            self.output = ApplicationProducers(lane, load, self)
+        handle: Any = handles.ConsumerHandle(lane, load, self)
+        if source is not None:
             handle = handles.LoopHandle(lane, source, load, self.output)
         self._worker: handles.ApplicationThread = handles.ApplicationThread(function, handle, name=self._name)
 
@@ -64,15 +61,10 @@ class ApplicationMembers(ApplicationConsumers):
         self._worker.end()
         self.output.finish(timeout, NOT_CANCELLED)
 
-    def committed_offsets(self) -> dict[str, dict[int, int]]:
-        """The committed offsets of the lane's group, by group id and partition; raises `ClusterFailure`."""
-        group = self.group_id
-        return {} if group is None else {group: offsets_committed_by(group, self.read_lane, self._load)}
-
     def close(self) -> None:
         """End the function."""
         self._worker.end()
-        self.output.finish(0.0, threading.Event())
+        self.output.finish(0.0, NOT_CANCELLED)
         self.leave()
 
 

@@ -54,10 +54,10 @@ class ClientSlot(Generic[C]):
 
         `start` makes a client for the slot of this number. `leave` and `kill` end a client.
         """
-        if load.clock.began is None:
+        if load.began is None:
             return
         now = time.monotonic()
-        elapsed = now - load.clock.began
+        elapsed = now - load.began
         killed_by_fault = self._process is not None and self._process.ended_by_fault
         if self.client is not None and (now >= self._end or killed_by_fault):
             ended, self.client = self.client, None

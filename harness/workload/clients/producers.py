@@ -38,28 +38,26 @@ class WrittenRecords:
         """The longest time between two acknowledgements of one producer so far, in nanoseconds."""
         return max((rows.longest_gap_ns for rows in list(self.rows)), default=0)
 
-    def finish(self, timeout: float, cancelled: threading.Event) -> None:
-        """Wait for every record's outcome, at most `timeout` seconds, or until `cancelled`; the rest become info.
-
-        Does nothing here: the members of a loop wait for outcomes before they leave, and other classes override it.
-        """
-
 
 class LaneProducers(WrittenRecords, ABC):
-    """The producers of a lane; more may be added while they send."""
+    """The producers of a lane; more may be added while they send.
 
-    @property
-    def own_producers(self) -> Sequence[LaneProducer]:
-        """The harness's own producers, also failed ones; none where an application writes."""
-        return ()
+    `producers`: the harness's own producers, also failed ones; none where an application writes.
+    """
+
+    producers: Sequence[LaneProducer] = ()
 
     def processes(self) -> list[SupervisedProcess]:
         """The present producers that are processes of their own, for faults to hit."""
-        return processes_of(self.own_producers)
+        return processes_of(self.producers)
 
     @abstractmethod
     def run(self, sending: threading.Event) -> None:
         """Send until `sending` is cleared; raises the error that stops it."""
+
+    @abstractmethod
+    def finish(self, timeout: float, cancelled: threading.Event) -> None:
+        """Wait for every record's outcome, at most `timeout` seconds, or until `cancelled`; the rest become info."""
 
 
 class PacedProducers(LaneProducers):
@@ -67,7 +65,7 @@ class PacedProducers(LaneProducers):
 
     `connect(number, slot)` makes the lane's next producer, numbered from 0, for a slot. Number 0 is made at once, in
     slot 0, and stays. Each of the `lives` has one more slot, whose producers are made when they are due: until then,
-    brokers know nothing of them.
+    brokers know nothing of them. `producers` has those that have ended, too.
     """
 
     def __init__(
@@ -137,11 +135,6 @@ class PacedProducers(LaneProducers):
         return any(slot.client is None and not slot.is_over for slot in self.slots) or any(
             not producer.failed_for_good for producer in living_clients(self.slots)
         )
-
-    @property
-    def own_producers(self) -> Sequence[LaneProducer]:
-        """All producers that the lane had, also those that have ended or failed."""
-        return self.producers
 
     def _add(self, slot: int) -> LaneProducer:
         """Make the next producer, for a slot."""

@@ -107,10 +107,6 @@ class ConsumerGroup(GroupLoad):
         options["transactional_id"] = output["configs"].get("transactional.id", "")
         return self.start_process(settings, LoopRows(self.load, output=written, **options))
 
-    def committed_offsets(self) -> dict[str, dict[int, int]]:
-        """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
-        return {self.group_id: offsets_committed_by(self.group_id, self.read_lane, self.load)}
-
     def start_process(self, settings: MemberSettings, rows: EventHandler) -> SupervisedProcess:
         """Start a member as a process of the lane's client. For librdkafka, the program is `_MEMBER_MODULE`."""
         client, command = parse_client(self.lane.client), list[str]()

@@ -148,10 +148,6 @@ class GroupLoad(Readers, ABC):
         """The members, for faults to hit."""
         return [member for _, member in sorted(self._members.items())]
 
-    def committed_offsets(self) -> dict[str, dict[int, int]]:
-        """The group's committed offsets, by its id and by partition: here none, as a share group commits none."""
-        return {}
-
     @abstractmethod
     def start_member(self, slot: int, number: int) -> SupervisedProcess:
         """Start a member in a slot of the group. `number`: how many members the group has had before."""

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -130,31 +131,24 @@ class HistoryWriter:
             self._write_file([self._schema.empty_table()])
 
     def _run(self) -> None:
-        ended = False
-        while not ended:
-            pending, ended = self._take_queued()
+        is_over = False
+        while not is_over:
+            # The tables of one file: all that come within its interval.
+            tables, rows, deadline = list[pa.Table](), 0, time.monotonic() + _FILE_INTERVAL_S
+            with suppress(queue.Empty):
+                while rows < ROWS_PER_FILE and not is_over:
+                    queued = self._tables.get(timeout=max(0.0, deadline - time.monotonic()))
+                    is_over = queued is _LAST
+                    if queued is not None:
+                        tables.append(queued)
+                        rows += queued.num_rows
             if self._error is None:
                 try:
-                    tables = pending + [table for source in list(self.sources) if (table := source()) is not None]
+                    tables += [table for source in list(self.sources) if (table := source()) is not None]
                     if tables:
                         self._write_file(tables)
                 except Exception as error:  # noqa: BLE001 - the next `write`, or `close`, raises it
                     self._error = error
-
-    def _take_queued(self) -> tuple[list[pa.Table], bool]:
-        """Wait for the tables of one file in the queue; returns them, and whether they are the last."""
-        pending: list[pa.Table] = []
-        rows, deadline = 0, time.monotonic() + _FILE_INTERVAL_S
-        while rows < ROWS_PER_FILE:
-            try:
-                table = self._tables.get(timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                return pending, False
-            if table is _LAST:
-                return pending, True
-            pending.append(table)
-            rows += table.num_rows
-        return pending, False
 
     def _write_file(self, tables: list[pa.Table]) -> None:
         self._number += 1

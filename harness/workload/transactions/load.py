@@ -65,7 +65,7 @@ class TransactionalProducers(LaneProducers):
         return self._cancelled.is_set() or time.monotonic() > self._deadline
 
     @property
-    def own_producers(self) -> Sequence[LaneProducer]:
+    def producers(self) -> Sequence[LaneProducer]:  # type: ignore[override]
         """The present incarnation of each transactional id, for faults to hit; after a kill, the next begins."""
         return [worker.sender for worker in self._workers if worker.sender is not None]
 

@@ -93,7 +93,7 @@ def test_a_consumer_starts_late_is_killed_and_another_reads_under_a_new_name(
     life = LifeSpec(at=0.2, lasts=0.5, ends="kill", returns=0.1)
     with living(load, life, stops_with=3) as (consumers, made):
         assert made == []
-        began = load.clock.began = time.monotonic()
+        began = load.began = time.monotonic()
         wait_until(lambda: len(made) == 3, "the third of that place", timeout=10)
         (last,) = consumers.living_consumers()
         assert last is made[-1]
@@ -104,7 +104,7 @@ def test_a_consumer_starts_late_is_killed_and_another_reads_under_a_new_name(
 
 
 def test_one_that_leaves_has_no_successor_unless_it_returns(load: LoadSettings) -> None:
-    load.clock.began = time.monotonic()
+    load.began = time.monotonic()
     with living(load, LifeSpec(at=0.0, lasts=0.5), LifeSpec(at=0.0)) as (consumers, made):
         wait_until(lambda: any(one.ended_by for one in made), "the first one to leave", timeout=10)
         assert (len(made), sorted(one.ended_by for one in made)) == (2, ["", "left"])
@@ -113,7 +113,7 @@ def test_one_that_leaves_has_no_successor_unless_it_returns(load: LoadSettings) 
 
 
 def test_one_that_a_fault_ends_has_a_successor_once_that_is_over(load: LoadSettings) -> None:
-    load.clock.began = time.monotonic()
+    load.began = time.monotonic()
     with living(load, LifeSpec(at=0.0)) as (consumers, made):
         wait_until(lambda: made, "it to start", timeout=10)
         (slot,) = consumers.slots
@@ -126,7 +126,7 @@ def test_one_that_a_fault_ends_has_a_successor_once_that_is_over(load: LoadSetti
 
 
 def test_what_a_start_raises_is_raised_where_the_load_ends(load: LoadSettings) -> None:
-    load.clock.began = 0.0
+    load.began = 0.0
     consumers = FurtherConsumers(Mock(side_effect=OSError("no such program")), "a", load, [LifeSpec(at=0.0)])
     consumers.begin_load()
     with pytest.raises(OSError, match="no such program"):

@@ -14,7 +14,7 @@ from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
 from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.producers import PacedProducers
-from kafka_chaos.harness.workload.settings import LoadClock, LoadSettings
+from kafka_chaos.harness.workload.settings import LoadSettings
 from tests.harness.workload.loads import load_of, running
 
 
@@ -60,7 +60,7 @@ def pacing(tmp_path: Path) -> Iterator[Pacing]:
     def paced(
         *lives: LifeSpec, began: float | None = None, connect: Callable[[int, int], Any] = Sender, **given: Any
     ) -> PacedProducers:
-        loads.append(load_of(tmp_path, workload=WorkloadSpec(rate=600), clock=LoadClock(began), **given))
+        loads.append(load_of(tmp_path, workload=WorkloadSpec(rate=600), began=began, **given))
         return PacedProducers(connect, loads[0], lives)
 
     yield paced
@@ -72,7 +72,7 @@ def test_fresh_producers_start_once_the_times_count_and_share_the_rate(pacing: P
     thread, sending = running(producing)
     wait_until(lambda: producing.sent > 100, "the first producer to send", timeout=10)
     assert len(producing.producers) == 1
-    began = producing._load.clock.began = time.monotonic()
+    began = producing._load.began = time.monotonic()
     wait_until(lambda: len(producing.producers) == 3, "the others to start", timeout=10)
     assert producing.producers[1].made - began >= 0.3
     wait_until(lambda: producing.producers[2].sent > 100, "the last one to send", timeout=10)

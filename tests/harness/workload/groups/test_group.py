@@ -10,7 +10,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import ClientStarted
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
-from kafka_chaos.harness.workload.groups.group_kinds import ConsumerGroup
+from kafka_chaos.harness.workload.groups.group_kinds import ConsumerGroup, offsets_committed_by
 from tests.harness.workload.loads import load_of, mock_cluster
 from tests.parquet import rows_in
 
@@ -45,7 +45,7 @@ class Ran:
         load.drain(ends, timeout=20)
         load.raise_error()
         load.leave()
-        self.has_committed = load.committed_offsets() == {load.group_id: ends}
+        self.has_committed = offsets_committed_by(load.group_id, ORDERS, settings) == ends
         load.close()
         settings.tables.close()
 

@@ -15,7 +15,6 @@ from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import PacedProducers
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
-from kafka_chaos.harness.workload.settings import LoadClock
 from tests.harness.workload.loads import load_of, running
 from tests.harness.workload.processes.fake_client import Started
 from tests.parquet import rows_in
@@ -37,7 +36,7 @@ READ = 'tell("read", partition=[0, 0], offset=[0, 1], producer_id=[3, 3], seq=[0
 def producing(folder: Path) -> Iterator[tuple[PacedProducers, list[Started]]]:
     """A lane at work whose producer is a process, and those that were started."""
     started: list[Started] = []
-    load = load_of(folder, workload=WorkloadSpec(rate=200), clock=LoadClock(began=0.0))
+    load = load_of(folder, workload=WorkloadSpec(rate=200), began=0.0)
 
     def connect(number: int, slot: int) -> ProcessProducer:
         started.append(Started("", folder))
