@@ -152,12 +152,7 @@ class LaneClients:
         """Make a consumer of the lane's topic or, if the lane has transactions, one in each isolation level."""
         if self.lane.transactional is None:
             return (self._follower(),)
-        uncommitted = self._follower(READ_UNCOMMITTED, isolation=READ_UNCOMMITTED)
-        try:
-            return uncommitted, self._follower(READ_COMMITTED, isolation=READ_COMMITTED)
-        except BaseException:
-            uncommitted.close()
-            raise
+        return tuple(self._follower(level, isolation=level) for level in (READ_UNCOMMITTED, READ_COMMITTED))
 
     def _follower(self, name: str = "", *, isolation: str | None = None, number: int | None = None) -> Follower:
         """Make a consumer that reads the topic from its start. `name`: the end of its `client.id` in a process."""

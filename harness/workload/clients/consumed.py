@@ -11,8 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from kafka_chaos.harness.workload.client_process import EventHandler, ProtocolBreach, SupervisedProcess, whole_numbers
-from kafka_chaos.harness.workload.history.writer import consumed_rows
+from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, READ_IN_TRANSACTION_SCHEMA
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
@@ -185,12 +188,27 @@ class ConsumedRows(EventHandler):
 
     _handle_at_end = note_positions
 
-    def add_batch(self, consumer: str, *, ns: int | None = None, **columns: Any) -> None:
-        """Write a batch's rows, read at `ns` or, without it, now; `columns`: further parameters of `consumed_rows`."""
-        count = len(columns["offset"])
+    def add_batch(
+        self, consumer: str, *, ns: int | None = None, transaction: tuple[int, int] | None = None, **columns: Any
+    ) -> None:
+        """Write the rows of a batch, a nanosecond apart, from `ns` or, without it, from now on.
+
+        `columns`: partition, offset, producer_id, seq and, unless unknown, leader_epoch. `transaction`: (producer_id,
+        number) of the transaction in which the batch was read; None: no such columns.
+        """
+        count, schema = len(columns["offset"]), CONSUMED_SCHEMA
         first_ns = max(self.last_ns + 1, time.monotonic_ns()) if ns is None else ns
         self.last_ns = first_ns + count - 1
-        self._tables.consumed.write(consumed_rows(self.lane, consumer, first_ns, **columns))
+        columns |= {"lane": [self.lane] * count, "consumer": [consumer] * count}
+        columns |= {"poll_ns": np.arange(first_ns, first_ns + count, dtype=np.int64)}
+        columns["leader_epoch"] = columns.get("leader_epoch") or [None] * count
+        if transaction is not None:
+            schema = READ_IN_TRANSACTION_SCHEMA
+            columns |= {
+                "reading_producer_id": [transaction[0]] * count,
+                "reading_transaction": [transaction[1]] * count,
+            }
+        self._tables.consumed.write(pa.Table.from_pydict(columns, schema=schema))
         self.readers.count_read(count)
 
     def add_message(self, consumer: str, message: Any, identity: tuple[int, int]) -> None:
@@ -207,7 +225,7 @@ class ConsumedRows(EventHandler):
         *,
         leader_epoch: list[int | None] | None = None,
         ns: int | None = None,
-        **columns: list[int],
+        **columns: Any,
     ) -> None:
         """Handle the event `read` of a process. Raises `ProtocolBreach` if its columns can't be what was read."""
         offset = columns["offset"]

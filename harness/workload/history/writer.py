@@ -12,13 +12,12 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -29,7 +28,7 @@ from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 
 PRODUCED_SCHEMA = arrow_schema(PRODUCED)
 CONSUMED_SCHEMA = arrow_schema(CONSUMED, without=("reading_producer_id", "reading_transaction"))
-_READ_IN_TRANSACTION_SCHEMA = arrow_schema(CONSUMED)
+READ_IN_TRANSACTION_SCHEMA = arrow_schema(CONSUMED)
 
 _FILE_INTERVAL_S = 0.5  # With the time that it takes to write a file, less than a second.
 ROWS_PER_FILE = 100_000
@@ -45,39 +44,6 @@ def write_parquet(table: pa.Table, path: Path) -> None:
     """Write a file that is either whole under `path` or not there."""
     with appearing_whole(path) as part:
         pq.write_table(table, part, compression="zstd", compression_level=1)
-
-
-def consumed_rows(
-    lane: str,
-    consumer: str,
-    first_ns: int,
-    *,
-    partition: Sequence[int],
-    offset: Sequence[int],
-    producer_id: Sequence[int],
-    seq: Sequence[int],
-    leader_epoch: Sequence[int | None] | None = None,
-    transaction: tuple[int, int] | None = None,
-) -> pa.Table:
-    """Rows of `consumed/` for one batch of one consumer; their times are a nanosecond apart, from `first_ns` on.
-
-    `transaction`: (producer_id, number) of the transaction in which the batch was read; None: no such columns.
-    """
-    count = len(offset)
-    columns: dict[str, Any] = {
-        "lane": [lane] * count,
-        "consumer": [consumer] * count,
-        "partition": partition,
-        "offset": offset,
-        "producer_id": producer_id,
-        "seq": seq,
-        "leader_epoch": pa.nulls(count, pa.int32()) if leader_epoch is None else leader_epoch,
-        "poll_ns": np.arange(first_ns, first_ns + count, dtype=np.int64),
-    }
-    if transaction is None:
-        return pa.Table.from_pydict(columns, schema=CONSUMED_SCHEMA)
-    columns |= {"reading_producer_id": [transaction[0]] * count, "reading_transaction": [transaction[1]] * count}
-    return pa.Table.from_pydict(columns, schema=_READ_IN_TRANSACTION_SCHEMA)
 
 
 class HistoryWriter:
