@@ -198,22 +198,16 @@ class Library(ABC):
         return {**settings, **self._begin["configs"], **servers, **self.fixed}
 
 
-def defect_logger(outcomes: Outcomes) -> logging.Logger:
-    """A logger that sends the harness the lines by which it recognises a defect of librdkafka (`defect_watch.py`).
+def line_logger(take: Callable[[str], object]) -> logging.Logger:
+    """A logger that passes each line to `take`, and to nothing else."""
 
-    Outcomes that the library reported before such a line are sent before the line.
-    """
-
-    def tell_line(record: logging.LogRecord) -> bool:
-        line = record.getMessage()
-        if "implicitly acked" in line or "epoch bump" in line:
-            outcomes.tell()
-            tell("log", line=line)
+    def read(record: logging.LogRecord) -> bool:
+        take(record.getMessage())
         return False
 
-    # No handler is needed: the filter lets no line pass.
-    logger = logging.Logger("client")
-    logger.addFilter(tell_line)
+    # Not by getLogger, which keeps each logger for ever. No handler is needed: the filter lets no line pass.
+    logger = logging.Logger("kafka_chaos.client")
+    logger.addFilter(read)
     return logger
 
 
@@ -244,7 +238,7 @@ class ConfluentKafka(Library):
         self._fatal: Any = None
         configs = self._configs(self._settings("producer", **own))
         if begin.get("log"):
-            configs |= {"debug": "eos", "log_level": 7, "logger": defect_logger(self.outcomes)}
+            configs |= {"debug": "eos", "log_level": 7, "logger": line_logger(self._tell_line)}
         self._client = self.library.Producer(configs)
 
     def send(self, seq: int, partition: int, value: bytes) -> None:
@@ -282,6 +276,12 @@ class ConfluentKafka(Library):
             if self._fatal is not None:
                 # In versions such as 2.3.0, the calls of a fenced producer time out for ever.
                 raise self.library.KafkaException(self._fatal)
+
+    def _tell_line(self, line: str) -> None:
+        """Send the harness a line by which it recognises a defect (`defect_watch.py`), after all outcomes before it."""
+        if "implicitly acked" in line or "epoch bump" in line:
+            self.outcomes.tell()
+            tell("log", line=line)
 
     def _note_error(self, error: Any) -> None:
         if error.code() == self.library.KafkaError._FATAL:

@@ -113,7 +113,7 @@ class LaneLoad:
     def close(self) -> None:
         """End the threads, and pass the last rows to the writers."""
         self.cancel()
-        if self.producer is not None and not self._worker.has_begun:
+        if self.producer is not None and self._worker.ident is None:
             # The load never started, but its clients exist, and may be processes.
             self.producer.finish(0.0, self._cancelled)
         self._worker.join()

@@ -4,46 +4,33 @@ import threading
 from collections.abc import Callable
 
 
-class Worker:
+class Worker(threading.Thread):
     """Calls `work` once, in a thread that does not keep the process alive; `work` returns once `ending` is set."""
 
     def __init__(self, work: Callable[[], object], *, name: str) -> None:
+        super().__init__(name=name, daemon=True)
         self.ending = threading.Event()
         self.error: BaseException | None = None
         self._work = work
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+    def run(self) -> None:
+        """Call the function, and keep its error."""
+        try:
+            self._work()
+        except BaseException as error:  # noqa: BLE001 - raised again by raise_error()
+            self.error = error
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether the thread was started."""
-        return self._thread.ident is not None
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until the thread has ended, at most `timeout` seconds, unless it was never started."""
+        if self.ident is not None:
+            super().join(timeout)
 
-    def is_alive(self) -> bool:
-        """Whether the thread was started and has not ended."""
-        return self._thread.is_alive()
-
-    def join(self, timeout: float | None = None) -> bool:
-        """Wait until the thread has ended, at most `timeout` seconds; returns whether it has, or was never started."""
-        if self.has_begun:
-            self._thread.join(timeout)
-        return not self._thread.is_alive()
-
-    def end(self, timeout: float | None = None) -> bool:
+    def end(self, timeout: float | None = None) -> None:
         """Tell the function to return, and wait for that as `join` does."""
         self.ending.set()
-        return self.join(timeout)
+        self.join(timeout)
 
     def raise_error(self) -> None:
         """Raise what the function raised, if it did."""
         if self.error is not None:
             raise self.error
-
-    def _run(self) -> None:
-        try:
-            self._work()
-        except BaseException as error:  # noqa: BLE001 - raised again by raise_error()
-            self.error = error

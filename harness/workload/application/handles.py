@@ -174,22 +174,21 @@ class ApplicationThread(Worker):
     def __init__(self, function: Callable[[H], object], handle: H, *, name: str) -> None:
         super().__init__(lambda: function(handle), name=name)
         self.ending = handle.over
-        self._name = name
 
-    def end(self, timeout: float | None = _RETURN_TIMEOUT_S) -> bool:
+    def end(self, timeout: float | None = _RETURN_TIMEOUT_S) -> None:
         """Tell the function to return, and wait; raises its error, or `ClusterFailure` if it did not return in time."""
-        if not super().end(timeout):
+        super().end(timeout)
+        if self.is_alive():
             raise ClusterFailure(
-                f"{self._name} did not return within {timeout or 0:g} s after its handle told it to end: "
+                f"{self.name} did not return within {timeout or 0:g} s after its handle told it to end: "
                 "let it loop while handle.running()"
             )
         self.raise_error()
-        return True
 
     def raise_error(self) -> None:
         """Raise what the function raised."""
         if self.error is not None and not isinstance(self.error, KafkaChaosError):
-            raise ClusterFailure(f"{self._name} raised {type(self.error).__name__}: {self.error}") from self.error
+            raise ClusterFailure(f"{self.name} raised {type(self.error).__name__}: {self.error}") from self.error
         super().raise_error()
 
 

@@ -37,11 +37,11 @@ class ApplicationMembers(ApplicationConsumers):
                 )
         super().__init__(self.read_lane, load, group_id=None if group is None else group_id)
         self.output = ApplicationProducers(lane, load, self)
-        self._name = f"the {'consumer' if source is None else 'producer'} function of lane {lane.lane}"
+        name = f"the {'consumer' if source is None else 'producer'} function of lane {lane.lane}"
         handle: Any = handles.ConsumerHandle(lane, load, self)
         if source is not None:
             handle = handles.LoopHandle(lane, source, load, self.output)
-        self._worker: handles.ApplicationThread = handles.ApplicationThread(function, handle, name=self._name)
+        self._worker: handles.ApplicationThread = handles.ApplicationThread(function, handle, name=name)
 
     def begin_load(self) -> None:
         """Call the function."""
@@ -53,7 +53,7 @@ class ApplicationMembers(ApplicationConsumers):
 
     def report_unread(self, problem: str) -> None:
         """Report that the consumers did not reach the end."""
-        self._load.on_notice(f"{self._name} {problem}")
+        self._load.on_notice(f"{self._worker.name} {problem}")
 
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float) -> None:
         """Wait until all is read to the ends, and end the function; then wait until its records have outcomes."""
@@ -81,6 +81,6 @@ class ProducerFunction(ApplicationProducers, LaneProducers):
     def run(self, sending: threading.Event) -> None:
         """Call the function and let it work until `sending` is cleared, or the function returns by itself."""
         self._thread.start()
-        while sending.is_set() and not self._thread.join(_INTERVAL_S):
-            pass
+        while sending.is_set() and self._thread.is_alive():
+            self._thread.join(_INTERVAL_S)
         self._thread.end()

@@ -220,12 +220,7 @@ class ConsumedRows(EventHandler):
         self.readers.count_read(1)
 
     def handle_read(
-        self,
-        consumer: str,
-        *,
-        leader_epoch: list[int | None] | None = None,
-        ns: int | None = None,
-        **columns: Any,
+        self, consumer: str, *, leader_epoch: list[int | None] | None = None, ns: int | None = None, **columns: Any
     ) -> None:
         """Handle the event `read` of a process. Raises `ProtocolBreach` if its columns can't be what was read."""
         offset = columns["offset"]

@@ -19,7 +19,6 @@ repeats a send() (kafkajs-1005, kafkajs-822); sarama sends messages of a partiti
 that waited behind them (sarama-3354); in kafka-python, messages expired (KAFKA-5385).
 """
 
-import logging
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,6 +26,7 @@ from typing import Any
 from kafka_chaos.contract.events import AcknowledgedWithoutOffset, DefectPrecondition, Event
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
+from kafka_chaos.harness.clients.python_client import line_logger
 from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 
 _EPOCH_BUMP = re.compile(
@@ -86,14 +86,5 @@ def log_reader(
 
 def with_log_reader(configs: Mapping[str, object], read_line: ReadLine | None) -> dict[str, object]:
     """The configs of a producer, by which librdkafka passes log lines to `read_line` within `poll` and `flush`."""
-    if read_line is None:
-        return dict(configs)
-
-    def read(record: logging.LogRecord) -> bool:
-        read_line(record.getMessage())
-        return False
-
-    # Not by getLogger, which keeps each logger for ever. No handler is needed: the filter lets no line pass.
-    logger = logging.Logger("kafka_chaos.producer")
-    logger.addFilter(read)
-    return {**configs, "debug": "eos", "log_level": _DEBUG, "logger": logger}
+    watched = {} if read_line is None else {"debug": "eos", "log_level": _DEBUG, "logger": line_logger(read_line)}
+    return {**configs, **watched}

@@ -54,25 +54,22 @@ class RoundRobin:
         return numbers.astype(np.int32)
 
 
-class PartitionWatch:
+class PartitionWatch(Worker):
     """Asks the cluster every half second, in a thread, until a topic has grown from `count` to `final_count`.
 
     `count`: the number of partitions by the last answer. Without the watch, a client of librdkafka asks only every five
-    minutes (`topic.metadata.refresh.interval.ms`); with it, the client learns of new partitions as well.
+    minutes (`topic.metadata.refresh.interval.ms`); with it, the client learns of new partitions as well. The
+    watch has to `end` before the client is closed.
     """
 
     def __init__(self, client: Any, topic: str, *, count: int, final_count: int) -> None:
+        super().__init__(lambda: self._ask(client, topic, final_count), name=f"partitions-of-{topic}")
         self.count = count
-        self._worker = Worker(lambda: self._run(client, topic, final_count), name=f"partitions-of-{topic}")
         if count < final_count:
-            self._worker.start()
+            self.start()
 
-    def end(self) -> None:
-        """Stop asking, and wait for the thread; the client may be closed afterwards."""
-        self._worker.end()
-
-    def _run(self, client: Any, topic: str, final_count: int) -> None:
-        while self.count < final_count and not self._worker.ending.wait(_ASK_INTERVAL_S):
+    def _ask(self, client: Any, topic: str, final_count: int) -> None:
+        while self.count < final_count and not self.ending.wait(_ASK_INTERVAL_S):
             with suppress(KafkaException):
                 metadata = client.list_topics(topic, timeout=_ASK_TIMEOUT_S).topics[topic]
                 self.count = max(self.count, len(metadata.partitions))
