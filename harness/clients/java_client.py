@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.files import text_of
 
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -19,14 +20,8 @@ def read_client_config(path: Path, *, owned: Collection[str] = ()) -> dict[str, 
 
     `owned`: keys that the file may not have, since the caller sets them. Messages show no values, which may be secrets.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise UsageFailure(f"{path}: can't be read: not UTF-8") from error
-    except OSError as error:
-        raise UsageFailure(f"{path}: can't be read: {error.strerror}") from error
     configs: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(text_of(path).splitlines(), start=1):
         text = line.strip()
         if not text or text.startswith("#"):
             continue

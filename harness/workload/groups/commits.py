@@ -195,17 +195,12 @@ class Commits:
         return False
 
     def announce(
-        self,
-        offsets: Mapping[int, int],
-        *,
-        producer_id: int | None = None,
-        transaction: int | None = None,
-        consumer: str | None = None,
-        since_ns: int | None = None,
+        self, offsets: Mapping[int, int], *, consumer: str | None = None, since_ns: int | None = None, **within: int
     ) -> int:
         """Tell of a commit that is about to be sent; returns its number.
 
         `consumer`, `since_ns`: the assignment and the earliest time of an automatic commit, which was sent already.
+        `within`: `producer_id` and number (`transaction`) of the transaction to which the offsets are sent, if any.
         """
         number = next(self._numbers)
         self._tell(
@@ -213,21 +208,18 @@ class Commits:
             number=number,
             consumer=self._assignment.name if consumer is None else consumer,
             offsets=sorted(offsets.items()),
-            producer_id=producer_id,
-            transaction=transaction,
+            **{"producer_id": None, "transaction": None, **within},
             ns=time.monotonic_ns() if since_ns is None else since_ns,
         )
         return number
 
     @contextmanager
-    def committing(
-        self, offsets: Mapping[int, int], *, producer_id: int | None = None, transaction: int | None = None
-    ) -> Iterator[dict[int, KafkaError]]:
-        """Tell of a commit, which the block makes: it commits these offsets, or sends them to a transaction.
+    def committing(self, offsets: Mapping[int, int], **within: Any) -> Iterator[dict[int, KafkaError]]:
+        """Tell of a commit, which the block makes: it commits these offsets, or sends them `within` a transaction.
 
         An error that the block raises is the outcome. The block gets a dictionary for errors of single partitions.
         """
-        number, errors_before = self.announce(offsets, producer_id=producer_id, transaction=transaction), self.errors
+        number, errors_before = self.announce(offsets, **within), self.errors
         failed: dict[int, KafkaError] = {}
         try:
             yield failed

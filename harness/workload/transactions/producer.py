@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -108,6 +109,7 @@ class ProducerLost(Exception):
         super().__init__(error.name())
 
 
+@dataclass(eq=False)
 class TransactionalProducer:
     """An incarnation of `transactional_id`, whose records the producer `sender` sends. It belongs to one thread.
 
@@ -115,21 +117,16 @@ class TransactionalProducer:
     call is repeated any more. `calls` notes calls that take long.
     """
 
-    def __init__(
-        self,
-        sender: LaneProducer,
-        *,
-        transactional_id: str,
-        add_row: AddRow,
-        give_up: Callable[[], bool],
-        calls: Calls | None = None,
-    ) -> None:
-        self.sender = sender
-        self._calls = calls or Calls()
-        self._id = transactional_id
-        self.transactions = TransactionRows(sender.rows, transactional_id=transactional_id, add_row=add_row)
-        self._give_up = give_up
-        self._has_open_transaction = False
+    sender: LaneProducer
+    _: KW_ONLY
+    transactional_id: str
+    add_row: InitVar[AddRow]
+    give_up: Callable[[], bool]
+    calls: Calls = field(default_factory=Calls)
+    _has_open_transaction: bool = field(default=False, init=False)
+
+    def __post_init__(self, add_row: AddRow) -> None:
+        self.transactions = TransactionRows(self.sender.rows, transactional_id=self.transactional_id, add_row=add_row)
 
     def init(self) -> None:
         """Fence former incarnations and abort their open transaction; raises `ProducerLost`."""
@@ -144,8 +141,8 @@ class TransactionalProducer:
 
     def send(self, count: int) -> None:
         """Send `count` records within the transaction, as soon as the client's queue has room for them."""
-        with self._calls.awaiting(self.sender.lane, self._id, "send"):
-            while count and not self._give_up():
+        with self.calls.awaiting(self.sender.lane, self.transactional_id, "send"):
+            while count and not self.give_up():
                 count -= self.sender.send(count)
                 if count:
                     self.sender.poll(_BACKOFF_S)
@@ -153,7 +150,7 @@ class TransactionalProducer:
     def deliver(self, timeout: float) -> None:
         """Wait until all records that were sent have an outcome, at most `timeout` seconds."""
         deadline = time.monotonic() + timeout
-        while self.sender.unanswered and time.monotonic() < deadline and not self._give_up():
+        while self.sender.unanswered and time.monotonic() < deadline and not self.give_up():
             self.sender.poll(_BACKOFF_S)
 
     def send_offsets(self, offsets: list[TopicPartition], group: Any) -> None:
@@ -207,16 +204,16 @@ class TransactionalProducer:
 
         A call that was given up stays without an end in `calls`.
         """
-        number = self._calls.note_begin(self.sender.lane, self._id, call.__name__)
+        number = self.calls.note_begin(self.sender.lane, self.transactional_id, call.__name__)
         while True:
             try:
                 self._call(call, *values, _CALL_TIMEOUT_S)
-                return self._calls.note_end(number)
+                return self.calls.note_end(number)
             except ProducerLost as lost:
                 if not lost.error.retriable():
-                    self._calls.note_end(number)
+                    self.calls.note_end(number)
                     raise
-                if self._give_up():
+                if self.give_up():
                     raise
             self.sender.poll(_BACKOFF_S)
 
