@@ -82,10 +82,9 @@ class ProcessProducer(LaneProducer, EventHandler):
             return 0
         return count
 
-    def poll(self, timeout: float) -> int:
-        """Wait for `timeout` seconds, or until the process ends; another thread handles the outcomes. Returns 0."""
+    def poll(self, timeout: float) -> None:
+        """Wait for `timeout` seconds, or until the process ends; another thread handles the outcomes."""
         self.process.has_ended.wait(timeout)
-        return 0
 
     def _close_client(self) -> None:
         """Let the process leave; a record left without an outcome is a problem."""
@@ -192,14 +191,12 @@ class ProcessConsumer(Follower, EventHandler):
         self.end_assignment()
 
     def _start_process(self) -> None:
+        """Start a process or, after a fault has killed one, the next, which reads from the start under a new `name`."""
+        if self.process is not None:
+            self.process.join()
         self.begin_assignment()
         self.process = self._start(self)
-        self.process.after_fault = self._replace_process
-
-    def _replace_process(self) -> None:
-        """Start another process after a fault has killed this one; it reads from the start, under a new `name`."""
-        self.process.join()
-        self._start_process()
+        self.process.after_fault = self._start_process
 
     def _handle_assigned(self, **_: Any) -> None:
         self.begin_assignment()

@@ -77,7 +77,7 @@ class LaneProducer(ABC):
         """Send up to `count` records, fewer if the client's queue is full; returns how many it took."""
 
     @abstractmethod
-    def poll(self, timeout: float) -> int:
+    def poll(self, timeout: float) -> None:
         """Serve delivery reports for up to `timeout` seconds."""
 
     def finish(self, timeout: float, cancelled: threading.Event) -> None:
@@ -171,10 +171,10 @@ class RecordedProducer(LaneProducer):
             done += batch
         return done
 
-    def poll(self, timeout: float) -> int:
-        """Serve delivery reports, and note whether the producer has failed for good; returns how many were served."""
+    def poll(self, timeout: float) -> None:
+        """Serve delivery reports, and note whether the producer has failed for good."""
         try:
-            return int(self.client.poll(timeout))
+            self.client.poll(timeout)
         except KafkaException as error:
             # `poll` raises once a producer has failed for good. Of a transactional producer, the call that ends the
             # transaction raises the error again, and whoever made that call handles it.
@@ -182,7 +182,6 @@ class RecordedProducer(LaneProducer):
                 if not error.args[0].fatal():
                     raise
                 self._failed_for_good = str(error.args[0].str())
-            return 0
 
     def _close_client(self) -> None:
         self._purge()

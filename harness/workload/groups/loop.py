@@ -24,7 +24,7 @@ from kafka_chaos.harness.workload.clients.outcome import Outcome
 from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.groups.commits import Tell, next_offsets
-from kafka_chaos.harness.workload.groups.member import Identities, Member, Processing
+from kafka_chaos.harness.workload.groups.member import Member, Processing
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
 from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
@@ -105,33 +105,10 @@ class Outputs(RecordedProducer):
         super().__init__(
             rows, topic=settings["topic"], record_size=settings["record_size"], configs=settings["configs"]
         )
-        self._give_up = member.orders.gives_up
 
-    def send_all(self, sources: Identities) -> None:
-        """Send one record for each of these inputs."""
-        self.reporter.announce(sources)
-        remaining = len(sources)
-        while remaining := remaining - self.send(remaining):
-            self.poll(_TICK_S)
-
-    def deliver(self) -> bool:
-        """Wait for outcomes, until the member gives up; returns whether all records since the last call got `ok`."""
-        while self.unanswered and not self._give_up():
-            self.poll(_TICK_S)
-        failed, self.reporter.failed = self.reporter.failed, False
-        return not failed and not self.unanswered
-
-    def poll(self, timeout: float) -> int:
+    def poll(self, timeout: float) -> None:
         """Serve delivery reports, and tell the outcomes."""
-        served = super().poll(timeout)
-        self.reporter.write_rest()
-        return served
-
-    def close(self) -> None:
-        """Close the client, and tell the last outcomes."""
-        # Old versions of confluent-kafka have no `close`: their client ends with the process.
-        if hasattr(self.client, "close"):
-            self.client.close()
+        super().poll(timeout)
         self.reporter.write_rest()
 
 
@@ -157,27 +134,9 @@ class LoopProcessing(Processing):
 
     def handle(self, messages: Sequence[Any], crash: Callable[[], None] | None) -> bool:
         """Make a batch's outputs, commit its offsets; returns whether to read it again. `crash`: as in `Processing`."""
-        if self._transactions is not None:
-            return self._process_in_transaction(self._transactions, messages, crash)
-        return super().handle(messages, crash)
-
-    def serve(self) -> None:
-        """Serve the producer's delivery reports."""
-        self._outputs.poll(0)
-
-    def close(self) -> None:
-        """Close the producer; between batches, no transaction is open."""
-        self._outputs.close()
-
-    def _process_all(self, messages: Sequence[Any]) -> bool:
-        """Send the outputs, and wait for their acknowledgements; returns whether all were acknowledged."""
-        self._outputs.send_all(self._member.tell_read(messages))
-        return self._outputs.deliver()
-
-    def _process_in_transaction(
-        self, producer: TransactionalProducer, messages: Sequence[Any], crash: Callable[[], None] | None
-    ) -> bool:
-        member, outputs = self._member, self._outputs
+        if (producer := self._transactions) is None:
+            return super().handle(messages, crash)
+        member = self._member
         producer.begin()
         # The result is not needed: a commit waits for all acknowledgements, and fails if one is missing.
         self._process(messages, crash)
@@ -185,7 +144,7 @@ class LoopProcessing(Processing):
             producer.abort()
             return True
         offsets = next_offsets(messages)
-        transaction = {"producer_id": outputs.producer_id, "transaction": producer.transactions.number}
+        transaction = {"producer_id": self._outputs.producer_id, "transaction": producer.transactions.number}
         try:
             with member.commits.committing(offsets, **transaction):
                 producer.send_offsets(member.commits.partitions(offsets), member.client.consumer_group_metadata())
@@ -196,3 +155,26 @@ class LoopProcessing(Processing):
             producer.abort(lost.error)
             return True
         return producer.commit() != COMMITTED
+
+    def _process_all(self, messages: Sequence[Any]) -> bool:
+        """Send the outputs, and wait for their acknowledgements; returns whether all were acknowledged."""
+        outputs, sources = self._outputs, self._member.tell_read(messages)
+        outputs.reporter.announce(sources)
+        remaining = len(sources)
+        while remaining := remaining - outputs.send(remaining):
+            outputs.poll(_TICK_S)
+        while outputs.unanswered and not self._member.orders.gives_up():
+            outputs.poll(_TICK_S)
+        failed, outputs.reporter.failed = outputs.reporter.failed, False
+        return not failed and not outputs.unanswered
+
+    def serve(self) -> None:
+        """Serve the producer's delivery reports."""
+        self._outputs.poll(0)
+
+    def close(self) -> None:
+        """Close the producer, and tell the last outcomes; between batches, no transaction is open."""
+        # Old versions of confluent-kafka have no `close`: their client ends with the process.
+        if hasattr(self._outputs.client, "close"):
+            self._outputs.client.close()
+        self._outputs.reporter.write_rest()

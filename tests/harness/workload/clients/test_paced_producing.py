@@ -36,9 +36,8 @@ class Sender:
         self.sent += count
         return count
 
-    def poll(self, timeout: float) -> int:
+    def poll(self, timeout: float) -> None:
         time.sleep(timeout)
-        return 0
 
     def finish(self, timeout: float, cancelled: threading.Event) -> None:
         assert (self.ended, timeout >= 0) == ("", True)
