@@ -23,7 +23,7 @@ from kafka_chaos.contract.events import ClientFailed
 from kafka_chaos.harness.clients.kinds import KINDS, parse_client
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.workload.lane_clients import LaneClients
+from kafka_chaos.harness.workload.lane_load import LaneClients
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.worker import Worker

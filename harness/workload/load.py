@@ -19,8 +19,7 @@ from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.calls import Calls
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.groups.group_kinds import ShareGroup, offsets_committed_by
-from kafka_chaos.harness.workload.lane_clients import LaneClients, Members
-from kafka_chaos.harness.workload.lane_load import Counts, LaneLoad
+from kafka_chaos.harness.workload.lane_load import Counts, LaneClients, LaneLoad, Members
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.worker import Worker

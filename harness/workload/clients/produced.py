@@ -25,10 +25,22 @@ from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA
 from kafka_chaos.harness.workload.tables import LoadTables
 
 MAX_KEPT = 16_384
+VALUES_PER_KEY = 5
+"""How often a producer writes a key in a partition before it goes on to others. Compaction keeps the last record of a
+key only: if a key were written for ever, losses before the key's last record would look like compaction."""
+_GOLDEN_RATIO = 0.6180339887498949
+"""Multiples of this number, modulo 1, are spread evenly, whatever the number of keys."""
 _ABSENT = -1
 _NEVER = 0
 _ROW = Struct("=4q")
 """seq, invoke_ns, complete_ns or `_NEVER`, offset or `_ABSENT`: packed, since NumPy then reads the columns at once."""
+
+
+def key_of(seq: int, *, keys: int, tombstones: float, partitions: int) -> tuple[str, bool]:
+    """The key of the harness's record `seq`, and whether that is a tombstone. A partition has `keys` keys at a time."""
+    number = seq // partitions
+    key = number // (keys * VALUES_PER_KEY) * keys + number % keys
+    return str(key), seq * _GOLDEN_RATIO % 1 < tombstones
 
 
 class ProducedRows:

@@ -36,7 +36,7 @@ def generation_of(metadata: object) -> int | None:
 
 
 class Assignment:
-    """The partitions that one member has now, under a name that changes with each rebalance, seek and reset."""
+    """The partitions `held` by one member now, under a name that changes with each rebalance, seek and reset."""
 
     def __init__(
         self, name: str, client: Any, tell: Tell, *, resets_to: object = "earliest", begins_at_0: bool = True
@@ -48,37 +48,32 @@ class Assignment:
         self._client = client
         self._tell = tell
         self._number = 0
-        self._held: set[int] = set()
+        self.held: set[int] = set()
         self._resets_to = resets_to
         self._begins_at_0 = begins_at_0
         self._last_messages: dict[int, Any] = {}  # By partition, the last message under this name.
 
-    @property
-    def held(self) -> frozenset[int]:
-        """The partitions that the member has."""
-        return frozenset(self._held)
-
     def note_revoked(self, partitions: Iterable[int]) -> None:
         """Note that a rebalance takes these partitions away."""
-        revoked = self._held & set(partitions)
+        revoked = self.held & set(partitions)
         self._tell_given_back(sorted(revoked), time.monotonic_ns())
-        self._held -= revoked
+        self.held -= revoked
 
     def change_name(self, assigned: Iterable[int] = ()) -> None:
         """Change the name for all partitions: a rebalance has `assigned` some, or a position was set back."""
         self.begun_ns = time.monotonic_ns()
-        self._tell_given_back(sorted(self._held), self.begun_ns)
-        self._held.update(assigned)
+        self._tell_given_back(sorted(self.held), self.begun_ns)
+        self.held.update(assigned)
         self._number += 1
         self._last_messages = {}
         self.name = f"{self._member}-{self._number}"
-        if self._held:
+        if self.held:
             self._tell(
                 "assigned",
                 consumer=self.name,
                 member=self._client.memberid() or self._member,
                 generation=generation_of(self._client.consumer_group_metadata()),
-                partitions=sorted(self._held),
+                partitions=sorted(self.held),
                 ns=self.begun_ns,
             )
 

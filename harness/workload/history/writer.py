@@ -25,6 +25,7 @@ from kafka_chaos.contract.columns import CONSUMED, PRODUCED, TABLES, arrow_schem
 from kafka_chaos.contract.command.files import appearing_whole, write_whole
 from kafka_chaos.contract.run_directory import DOCUMENTS, EVENTS_FILE, FORMAT_VERSION, MANIFEST_FILE, sha256_of
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
+from kafka_chaos.harness.workload.worker import Worker
 
 PRODUCED_SCHEMA = arrow_schema(PRODUCED)
 CONSUMED_SCHEMA = arrow_schema(CONSUMED, without=("reading_producer_id", "reading_transaction"))
@@ -64,13 +65,12 @@ class HistoryWriter:
         self._rows_lock = threading.Lock()
         self.sources: list[Source] = [self._take_rows]
         """Called for more rows at least every half second, and once at the end. They must not wait."""
-        self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name=f"history-{folder.name}", daemon=True)
-        self._thread.start()
+        self._worker = Worker(self._run, name=f"history-{folder.name}")
+        self._worker.start()
 
     def write(self, table: pa.Table) -> None:
         """Queue rows; waits while the queue is full."""
-        self._raise_error()
+        self._worker.raise_error()
         if table.num_rows:
             self._tables.put(table)
 
@@ -91,8 +91,8 @@ class HistoryWriter:
     def close(self) -> None:
         """Write the remaining rows and end the thread."""
         self._tables.put(_LAST)
-        self._thread.join()
-        self._raise_error()
+        self._worker.join()
+        self._worker.raise_error()
         if self._keeps_empty and self._schema is not None and self._number == 0:
             self._write_file([self._schema.empty_table()])
 
@@ -108,22 +108,18 @@ class HistoryWriter:
                     if queued is not None:
                         tables.append(queued)
                         rows += queued.num_rows
-            if self._error is None:
+            if self._worker.error is None:
                 try:
                     tables += [table for source in list(self.sources) if (table := source()) is not None]
                     if tables:
                         self._write_file(tables)
                 except Exception as error:  # noqa: BLE001 - the next `write`, or `close`, raises it
-                    self._error = error
+                    self._worker.error = error
 
     def _write_file(self, tables: list[pa.Table]) -> None:
         self._number += 1
         table = pa.concat_tables(tables, promote_options="default")
         write_parquet(table, self._folder / f"part-{self._number:06d}.parquet")
-
-    def _raise_error(self) -> None:
-        if self._error is not None:
-            raise self._error
 
 
 def last_number(folder: Path) -> int:

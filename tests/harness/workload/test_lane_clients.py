@@ -18,10 +18,8 @@ from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.harness.clients.kinds import ChosenClient, parse_client
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload import load as load_module
-from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle
-from kafka_chaos.harness.workload.application.load import ApplicationMembers
-from kafka_chaos.harness.workload.lane_clients import LaneClients
-from kafka_chaos.harness.workload.lane_load import Counts, LaneLoad
+from kafka_chaos.harness.workload.application.handles import Application, ApplicationMembers, ConsumerHandle
+from kafka_chaos.harness.workload.lane_load import Counts, LaneClients, LaneLoad
 from kafka_chaos.harness.workload.load import PhaseLoad
 from tests.harness.workload.loads import load_of
 from tests.harness.workload.processes.fake_client import CLIENT

@@ -15,8 +15,7 @@ from kafka_chaos.harness.identity import IDENTITY_HEADER, IdentityCodec
 from kafka_chaos.harness.workload.application import consumer as application_consumer
 from kafka_chaos.harness.workload.application import producer as application_producer
 from kafka_chaos.harness.workload.application.consumer import ApplicationConsumers
-from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle
-from kafka_chaos.harness.workload.application.load import ApplicationMembers
+from kafka_chaos.harness.workload.application.handles import ApplicationMembers, ConsumerHandle, LoopHandle
 from kafka_chaos.harness.workload.application.producer import ApplicationProducers
 from tests.harness.workload.loads import load_of
 from tests.parquet import rows_in

@@ -21,7 +21,7 @@ from kafka_chaos.harness.workload.clients.defect_watch import ReadLine, log_read
 from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer, RecordedProducer
-from kafka_chaos.harness.workload.lane_clients import LaneClients
+from kafka_chaos.harness.workload.lane_load import LaneClients
 from kafka_chaos.harness.workload.process_clients import ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.harness.workload.loads import adapter, load_of

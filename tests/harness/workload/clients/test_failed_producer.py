@@ -8,8 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of
-from kafka_chaos.harness.workload.lane_clients import LaneClients
-from kafka_chaos.harness.workload.lane_load import LaneLoad
+from kafka_chaos.harness.workload.lane_load import LaneClients, LaneLoad
 from tests.harness.workload.loads import load_of
 from tests.harness.workload.transactions.fakes import FakeProducer
 

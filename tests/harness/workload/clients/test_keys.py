@@ -7,9 +7,8 @@ from pathlib import Path
 from confluent_kafka import Consumer
 
 from kafka_chaos.harness.identity import IdentityCodec
-from kafka_chaos.harness.workload.clients.keys import key_of
 from kafka_chaos.harness.workload.clients.partitions import RoundRobin
-from kafka_chaos.harness.workload.clients.produced import ProducedRows
+from kafka_chaos.harness.workload.clients.produced import ProducedRows, key_of
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.harness.workload.loads import mock_cluster

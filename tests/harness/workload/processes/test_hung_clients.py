@@ -13,7 +13,7 @@ from kafka_chaos.contract.events import CallNoted
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ChosenClient
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.calls import Calls
-from kafka_chaos.harness.workload.lane_clients import LaneClients
+from kafka_chaos.harness.workload.lane_load import LaneClients
 from tests.harness.workload.loads import load_of, running
 from tests.parquet import rows_in
 
