@@ -52,14 +52,9 @@ class PhaseLoad:
         by_name = {lane.lane: lane for lane in lanes}
 
         def new_load(lane: LaneSpec) -> LaneLoad:
-            return LaneLoad(
-                LaneClients(
-                    lane,
-                    self._settings,
-                    application=(applications or {}).get(lane.lane, Application()),
-                    source=None if lane.loop is None else by_name[lane.loop.source],
-                )
-            )
+            application = (applications or {}).get(lane.lane, Application())
+            source = None if lane.loop is None else by_name[lane.loop.source]
+            return LaneLoad(LaneClients(lane, self._settings, application=application, source=source))
 
         self.lanes: Mapping[str, LaneLoad] = {lane.lane: new_load(lane) for lane in lanes if lane.created_at is None}
         self._create, self._new_load = create, new_load

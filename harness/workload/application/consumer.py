@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -100,19 +101,16 @@ class ApplicationConsumer:
             if on_assign is not None:
                 on_assign(self, partitions)
 
-        def revocation_callback(callback: RebalanceCallback | None) -> RebalanceCallback:
-            def revoked(_: Any, partitions: Any) -> None:
-                # The callback comes first: the application may commit offsets of these partitions in it.
-                if callback is not None:
-                    callback(self, partitions)
-                numbers = self._in_topic(partitions)
-                self._assignment.note_revoked(numbers)
-                for number in numbers:
-                    self._next_offsets.pop(number, None)
+        def revoked(callback: RebalanceCallback | None, _: Any, partitions: Any) -> None:
+            # The callback comes first: the application may commit offsets of these partitions in it.
+            if callback is not None:
+                callback(self, partitions)
+            numbers = self._in_topic(partitions)
+            self._assignment.note_revoked(numbers)
+            for number in numbers:
+                self._next_offsets.pop(number, None)
 
-            return revoked
-
-        revoke, lose = revocation_callback(on_revoke), revocation_callback(on_lost or on_revoke)
+        revoke, lose = partial(revoked, on_revoke), partial(revoked, on_lost or on_revoke)
         self._client.subscribe(list(topics), on_assign=assigned, on_revoke=revoke, on_lost=lose)
 
     def assign(self, partitions: Sequence[Any]) -> None:
