@@ -90,8 +90,6 @@ class ApplicationProducer:
         self._recorder = recorder
         self._client = new_client(Producer, {"logger": SILENT_LOGGER, **configs})
         self._rows = rows
-        self._keys: dict[int, tuple[str | None, bool]] = {}
-        rows.keys = self._keys.pop
         self._is_transactional = "transactional.id" in configs
         self._transactions = TransactionRows(
             rows, transactional_id=str(configs.get("transactional.id", "")), add_row=recorder.add_transaction
@@ -172,18 +170,17 @@ class ApplicationProducer:
         if topic != self._recorder.topic:
             self._client.produce(topic, value, key, headers=pairs, on_delivery=report, **options)
             return
-        sources: list[tuple[int, int]] = []
-        if self._recorder.inputs is not None:
-            sources = [self._input(self._recorder.inputs, source, pairs)]
-            # The record gets an identity of its own.
-            pairs = [(name, content) for name, content in pairs if name != IDENTITY_HEADER]
         # Latin-1 has a character for each byte.
         text = None if key is None else (key.encode() if isinstance(key, str) else key).decode("latin-1")
+        columns = {"key": text, "tombstone": int(value is None), "partition": partition if partition >= 0 else None}
+        if self._recorder.inputs is not None:
+            source_producer_id, source_seq = self._input(self._recorder.inputs, source, pairs)
+            columns |= {"source_producer_id": source_producer_id, "source_seq": source_seq}
+            # The record gets an identity of its own.
+            pairs = [(name, content) for name, content in pairs if name != IDENTITY_HEADER]
         # Under a lock: seqs must enter the client's queue in order.
         with self._rows.lock:
-            partitions = [partition] if partition >= 0 else []
-            seq = self._rows.hand_out(1, partition=partitions, sources=sources)
-            self._keys[seq] = text, value is None
+            seq = self._rows.hand_out(1, extras=[columns])
             identity = self._recorder.codec.encode(self._rows.producer_id, seq)
             options["headers"] = [*pairs, (IDENTITY_HEADER, identity)]
             try:

@@ -9,7 +9,8 @@ learns the next outcome passes all to the writer, and waits while the writer's q
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from itertools import repeat
 from struct import Struct
 from typing import Any
@@ -75,10 +76,8 @@ class ProducedRows:
         self.lock = threading.RLock()
         self._transactions: list[tuple[int, int]] = []  # (first seq, number of the transaction)
         self._rows = bytearray()
-        # By seq, what only some records have: a partition, the input of a loop, an outcome that is not ok.
-        self._partitions: dict[int, int] = {}
-        self._sources: dict[int, Sequence[int]] = {}
-        self._not_ok: dict[int, tuple[Outcome, str | None]] = {}
+        # By seq, the columns of what only some records have, such as a loop's input or an outcome that is not ok.
+        self._extras: dict[int, dict[str, Any]] = defaultdict(dict)
         self._writer = tables.produced
         self._take_lock = threading.Lock()
         self.acknowledge = self._acknowledge_function()
@@ -94,20 +93,17 @@ class ProducedRows:
         with self.lock:
             self._transactions.append((self.sent, _ABSENT if number is None else number))
 
-    def hand_out(
-        self, count: int, *, ns: int | None = None, partition: Sequence[int] = (), sources: Sequence[Sequence[int]] = ()
-    ) -> int:
+    def hand_out(self, count: int, *, ns: int | None = None, extras: Iterable[dict[str, Any]] = ()) -> int:
         """Count the next `count` records as sent at `ns`, or now; returns the seq of the first.
 
-        `partition`: each record's partition, if known. `sources`: in a loop, (producer_id, seq) of each record's input.
+        `extras`: each record's further columns, such as its partition if it is known.
         """
         with self.lock:
             first = self.sent
             if self._reserved is not None:
                 self._reserved.reserve_up_to(first + count)
             seqs = range(first, first + count)
-            self._partitions.update(zip(seqs, partition, strict=False))
-            self._sources.update(zip(seqs, sources, strict=False))
+            self._extras.update(zip(seqs, extras, strict=False))
             self.pending.update(zip(seqs, repeat(time.monotonic_ns() if ns is None else ns), strict=False))
             # Set before the caller sends, since the outcome may come at once.
             self.sent = first + count
@@ -118,8 +114,7 @@ class ProducedRows:
         with self.lock:
             for seq in range(first, self.sent):
                 del self.pending[seq]
-                self._partitions.pop(seq, None)
-                self._sources.pop(seq, None)
+                self._extras.pop(seq, None)
             self.sent = first
 
     def note_outcome(
@@ -134,11 +129,11 @@ class ProducedRows:
     ) -> None:
         """Note the outcome of a record, learned at `ns` or now, and its `partition` if `hand_out` did not get it."""
         if partition is not None:
-            self._partitions[seq] = partition
+            self._extras[seq]["partition"] = partition
         if outcome is Outcome.OK:
             self.acknowledge(seq, offset, ns)
             return
-        self._not_ok[seq] = outcome, error
+        self._extras[seq] |= {"outcome": outcome, "error": error}
         self._rows += _ROW.pack(seq, self.pending.pop(seq), ns or time.monotonic_ns(), _ABSENT)
 
     def _acknowledge_function(self) -> Callable[..., None]:
@@ -214,8 +209,8 @@ class ProducedRows:
         with self.lock:
             unanswered = dict(self.pending)
             self.pending.clear()
-        self._not_ok |= dict.fromkeys(unanswered, (Outcome.INFO, error))
         for seq, invoke_ns in unanswered.items():
+            self._extras[seq] |= {"outcome": Outcome.INFO, "error": error}
             self._rows += _ROW.pack(seq, invoke_ns, _NEVER, _ABSENT)
         self._pass_on()
 
@@ -248,18 +243,12 @@ class ProducedRows:
             "complete_ns": pa.array(complete_ns, mask=complete_ns == _NEVER),
             "outcome": pa.repeat(str(Outcome.OK), count),
         }
-        if self._not_ok:
-            results = [self._not_ok.pop(seq, (Outcome.OK, None)) for seq in seqs.tolist()]
-            columns["outcome"] = pa.array([str(outcome) for outcome, _ in results])
-            columns["error"] = pa.array([error for _, error in results], pa.string())
         if self.partitions is not None:
             columns["partition"] = pa.array(self.partitions.partitions_of(seqs))
-        elif self._partitions:
-            columns["partition"] = pa.array([self._partitions.pop(seq, None) for seq in seqs.tolist()], pa.int32())
-        if self._sources:
-            producer_ids, source_seqs = zip(*[self._sources.pop(seq) for seq in seqs.tolist()], strict=True)
-            columns["source_producer_id"] = pa.array(producer_ids, PRODUCED_SCHEMA.field("source_producer_id").type)
-            columns["source_seq"] = pa.array(source_seqs, PRODUCED_SCHEMA.field("source_seq").type)
+        if self._extras:
+            extras = [{"outcome": Outcome.OK, **self._extras.pop(seq, {})} for seq in seqs.tolist()]
+            for name in set().union(*extras):
+                columns[name] = pa.array([extra.get(name) for extra in extras], PRODUCED_SCHEMA.field(name).type)
         if self.keys is not None:
             keys, tombstones = zip(*map(self.keys, seqs.tolist()), strict=True)
             columns["key"] = pa.array(keys, pa.string())

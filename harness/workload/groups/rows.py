@@ -60,7 +60,11 @@ class LoopRows(ConsumedRows):
         if transaction is not None and not self._transactions.is_open:
             self._transactions.note_begin(ns, transaction)
             self._call = self._calls.note_begin(output.lane, self._transactional_id, "transaction")
-        output.hand_out(len(sources), ns=ns, partition=partition, sources=sources)
+        extras = [
+            {"partition": number, "source_producer_id": producer_id, "source_seq": seq}
+            for number, (producer_id, seq) in zip(partition, sources, strict=True)
+        ]
+        output.hand_out(len(sources), ns=ns, extras=extras)
 
     def _handle_transaction(self, row: dict[str, Any]) -> None:
         if self._transactions.is_open:
