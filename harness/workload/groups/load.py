@@ -78,8 +78,7 @@ class GroupLoad(Readers, ABC):
         self._join_call: int | None = None
         self._numbers = itertools.count()
         self._members: dict[int, SupervisedProcess] = {}
-        self._leaving: list[SupervisedProcess] = []
-        self._failed: list[SupervisedProcess] = []
+        self._former: list[SupervisedProcess] = []  # They leave as planned, or have failed.
         self._crash_deadlines: dict[int, float] = {}
         self._replaced = 0
         self._plan: list[PlannedOrder] = []
@@ -110,7 +109,7 @@ class GroupLoad(Readers, ABC):
     @property
     def problem(self) -> str:
         """The problems of the members that failed, once no member is left; else empty."""
-        return "" if self._members else "; ".join(member.problem or "" for member in self._failed)
+        return "" if self._members else "; ".join(member.problem for member in self._former if member.problem)
 
     def note_problem(self, problem: str) -> None:
         """Note a problem of every member."""
@@ -134,15 +133,15 @@ class GroupLoad(Readers, ABC):
     def leave(self) -> None:
         """Let every member leave in order; a member that does not is killed. No member is replaced any more."""
         self._worker.end()
-        leaving = [*self._members.values(), *self._leaving]
-        for member in leaving:
+        members = [*self._members.values(), *self._former]
+        for member in members:
             member.order(ORDER_LEAVE)
         deadline = time.monotonic() + _LEAVE_TIMEOUT_S
-        for member in leaving:
+        for member in members:
             if not member.join(max(0.0, deadline - time.monotonic())):
                 self._on_notice(f"{member.name} did not leave within {_LEAVE_TIMEOUT_S:g} s: it was killed")
                 member.kill_quietly()
-        self._members, self._leaving = {}, []
+        self._members, self._former = {}, []
 
     def processes(self) -> list[SupervisedProcess]:
         """The members, for faults to hit."""
@@ -155,7 +154,7 @@ class GroupLoad(Readers, ABC):
     def close(self) -> None:
         """End every member at once, and the thread."""
         self._worker.end()
-        for member in (*self._members.values(), *self._leaving):
+        for member in (*self._members.values(), *self._former):
             member.kill_quietly()
 
     def _on_change(self, member: str, change: str) -> None:
@@ -176,7 +175,7 @@ class GroupLoad(Readers, ABC):
             member.order(order)
             if order == ORDER_LEAVE:
                 self._on_change(member.name, "leaves")
-                self._leaving.append(self._members.pop(slot))
+                self._former.append(self._members.pop(slot))
             elif order == ORDER_CRASH:
                 self._crash_deadlines[slot] = time.monotonic() + _CRASH_TIMEOUT_S
 
@@ -204,8 +203,7 @@ class GroupLoad(Readers, ABC):
             if member.problem is None:
                 self._start_slot(slot)
             else:
-                del self._members[slot]
-                self._failed.append(member)
+                self._former.append(self._members.pop(slot))
                 member.kill_quietly()
 
     def _start_slot(self, slot: int) -> SupervisedProcess:
