@@ -99,7 +99,7 @@ class ConsumerGroup(GroupLoad):
         """Start the member process of this number in this slot; if it is a loop's, add the records of its output."""
         settings = self.member_settings(slot, number)
         options: Any = {"group": self.group_id, "lane": self.read_lane.lane, "isolation": READ_COMMITTED}
-        options |= {"readers": self, "on_change": partial(self._on_change, settings["name"])}
+        options |= {"readers": self, "on_change": partial(self.note_change, settings["name"])}
         if (output := settings.get("output")) is None:
             return self.start_process(settings, ConsumedRows(self.load, **options))
         written = ProducedRows(self.load.tables, lane=output["lane"], producer_id=output["producer_id"], reserves=False)
@@ -189,8 +189,16 @@ class ShareGroup(GroupLoad):
 
     def start_member(self, slot: int, number: int) -> SupervisedProcess:
         """Start the member process of this number."""
-        share, name = self.group, f"{self.group_id}-{number}"
-        self._on_change(name, BEGINS)
+        lane, share, name = self.lane, self.group, f"{self.group_id}-{number}"
+        self.note_change(name, BEGINS)
+        configs: dict[str, object] = {
+            "share.record.lock.duration.ms": share.lock_ms,
+            "share.auto.offset.reset": share.start,
+            "share.isolation.level": share.isolation,
+        }
+        # Before Kafka 4.4, groups have no limit of deliveries: brokers' configs have it.
+        if has_delivery_limit_per_group(lane.as_lane(())):
+            configs["share.delivery.count.limit"] = share.delivery_limit
         settings = {
             "group": self.group_id,
             "acknowledgement": share.acknowledgement,
@@ -198,31 +206,12 @@ class ShareGroup(GroupLoad):
             "reject": share.reject,
             "freeze_seconds": share.lock_ms * _FREEZE_FACTOR / 1000,
             "seed": f"{self.load.seed}/{name}",
-            "group_configs": self.group_configs(),
+            "group_configs": configs,
         }
-        rows = ShareMemberRows(
-            group=self.group_id,
-            lane=self.lane.lane,
-            member=name,
-            tables=self.load.tables,
-            readers=self,
-            on_change=partial(self._on_change, name),
-        )
-        lane = self.lane
-        return self.load.process_starter(lane, SHARER, name, settings, lane.consumer_configs, may_end=True)(rows)
+        start = self.load.process_starter(lane, SHARER, name, settings, lane.consumer_configs, may_end=True)
+        return start(ShareMemberRows(self, name))
 
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float) -> None:
         """Wait as every group does, but for positions reported from now on: an older one may be from amid the load."""
         self.forget_positions(self)
         super().drain(end_offsets, timeout=timeout)
-
-    def group_configs(self) -> dict[str, object]:
-        """The group's configs. Before Kafka 4.4, groups have no limit of deliveries: brokers' configs have it."""
-        share = self.group
-        limit = {"share.delivery.count.limit": share.delivery_limit}
-        return {
-            "share.record.lock.duration.ms": share.lock_ms,
-            "share.auto.offset.reset": share.start,
-            "share.isolation.level": share.isolation,
-            **(limit if has_delivery_limit_per_group(self.lane.as_lane(())) else {}),
-        }

@@ -157,7 +157,8 @@ class GroupLoad(Readers, ABC):
         for member in (*self._members.values(), *self._former):
             member.kill_quietly()
 
-    def _on_change(self, member: str, change: str) -> None:
+    def note_change(self, member: str, change: str) -> None:
+        """Emit that a member begins, joins, freezes, thaws, crashes, is killed or leaves."""
         self.load.emit(MemberChanged(group=self.group_id, member=member, change=change))
 
     def _run(self) -> None:
@@ -170,11 +171,11 @@ class GroupLoad(Readers, ABC):
         order, slot = planned.order, planned.slot
         member = self._members.get(slot)  # None if it has left or failed.
         if order == ORDER_JOIN:
-            self._on_change(self._start_slot(slot).name, "joins")
+            self.note_change(self._start_slot(slot).name, "joins")
         elif member is not None:
             member.order(order)
             if order == ORDER_LEAVE:
-                self._on_change(member.name, "leaves")
+                self.note_change(member.name, "leaves")
                 self._former.append(self._members.pop(slot))
             elif order == ORDER_CRASH:
                 self._crash_deadlines[slot] = time.monotonic() + _CRASH_TIMEOUT_S
@@ -193,7 +194,7 @@ class GroupLoad(Readers, ABC):
                 member.join()
                 had_to_crash = self._crash_deadlines.pop(slot, None) is not None
                 if had_to_crash and not member.ended_by_fault:
-                    self._on_change(member.name, "crashes")
+                    self.note_change(member.name, "crashes")
                 elif not member.ended_by_fault and member.exit_code != REPLACE_ME:
                     member.note_problem(f"ended unexpectedly, with exit code {member.exit_code}")
                 elif not member.ended_by_fault and self._replaced == _MAX_REPLACED:
@@ -209,6 +210,6 @@ class GroupLoad(Readers, ABC):
     def _start_slot(self, slot: int) -> SupervisedProcess:
         """Start a member in this slot."""
         member = self.start_member(slot, next(self._numbers))
-        member.before_kill = partial(self._on_change, member.name, "is killed")
+        member.before_kill = partial(self.note_change, member.name, "is killed")
         self._members[slot] = member
         return member

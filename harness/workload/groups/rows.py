@@ -7,16 +7,14 @@ A delivery to a member of a share group gets its row once its acknowledgement ha
 last deliveries have no acknowledgement, and its last acknowledgements no answer (`info`).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from kafka_chaos.harness.workload.client_process import EventHandler, ProtocolBreach
-from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
+from kafka_chaos.harness.workload.clients.consumed import ConsumedRows
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
+from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.settings import LoadSettings
-from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.transactions.producer import TransactionRows
 
 
@@ -75,32 +73,25 @@ class LoopRows(ConsumedRows):
 PAST_EVERY_RECORD = 2**62  # an offset
 
 
-@dataclass(eq=False, kw_only=True)
 class ShareMemberRows(EventHandler):
-    """Makes the rows of one `member` of a share group. `on_change` is called when the member freezes and thaws."""
-
-    group: str
-    lane: str
-    member: str
-    tables: LoadTables
-    readers: Readers
-    on_change: Callable[[str], None]
+    """Makes the rows of one `member` of a share group, which learns how far the member is, and when it freezes."""
 
     role = "a member of a share group"
 
-    def __post_init__(self) -> None:
-        self._member_columns = {"lane": self.lane, "group": self.group, "member": self.member}
+    def __init__(self, group: GroupLoad, member: str) -> None:
+        self._group, self._tables = group, group.load.tables
+        self._member_columns = {"lane": group.lane.lane, "group": group.group_id, "member": member}
         # The rows that are not written yet, by the number that the member gave the delivery.
         self._deliveries: dict[int, dict[str, Any]] = {}
 
     def note_end(self) -> None:
         """Learn that the member has ended: deliveries that have no row yet get one."""
         for row in self._deliveries.values():
-            self.tables.add("deliveries", {**row, "outcome": "info"} if "acknowledgement" in row else row)
+            self._tables.add("deliveries", {**row, "outcome": "info"} if "acknowledgement" in row else row)
         self._deliveries = {}
 
     def _handle_changes(self, change: str) -> None:
-        self.on_change(change)
+        self._group.note_change(self._member_columns["member"], change)
 
     def _handle_delivered(self, number: int, asked_ns: int, ns: int, **columns: list[int]) -> None:
         """Keep a batch of deliveries, which are numbered from `number` on."""
@@ -109,7 +100,7 @@ class ShareMemberRows(EventHandler):
         for delivery, values in enumerate(rows, start=number):
             row = {**self._member_columns, **dict(zip(names, values, strict=True))}
             self._deliveries[delivery] = {**row, "asked_ns": asked_ns, "delivered_ns": ns}
-        self.readers.count_read(len(columns["offset"]))
+        self._group.count_read(len(columns["offset"]))
 
     def _handle_acknowledges(self, number: int, ns: int, acknowledgements: list[str]) -> None:
         """Handle the event `acknowledges`: the member is about to send these, for the deliveries from `number` on."""
@@ -124,7 +115,7 @@ class ShareMemberRows(EventHandler):
             row = self._deliveries.pop(number, None)
             if row is None or "acknowledgement" not in row:
                 raise ProtocolBreach(f"delivery {number} has an answer, but was never acknowledged")
-            self.tables.add("deliveries", {**row, "complete_ns": ns, "outcome": outcome, "error": error})
+            self._tables.add("deliveries", {**row, "complete_ns": ns, "outcome": outcome, "error": error})
 
     def _handle_starts(
         self, invoke_ns: int, complete_ns: int, partition: list[int], offset: list[int], lag: list[int | None]
@@ -133,8 +124,8 @@ class ShareMemberRows(EventHandler):
         columns = {**self._member_columns, "invoke_ns": invoke_ns, "complete_ns": complete_ns}
         positions = []
         for number, start, records_behind in zip(partition, offset, lag, strict=True):
-            self.tables.add("share_starts", {**columns, "partition": number, "offset": start, "lag": records_behind})
+            self._tables.add("share_starts", {**columns, "partition": number, "offset": start, "lag": records_behind})
             # The start offset trails behind the last acknowledgements. At lag 0, the group has processed everything.
             positions.append((number, PAST_EVERY_RECORD if records_behind == 0 else start))
         # The owner of the positions is the whole group, whichever member reports them.
-        self.readers.note_positions(self.readers, positions)
+        self._group.note_positions(self._group, positions)

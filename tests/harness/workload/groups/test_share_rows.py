@@ -10,7 +10,6 @@ from kafka_chaos.harness.workload.client_process import ProtocolBreach
 from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.groups.group_kinds import ShareGroup
 from kafka_chaos.harness.workload.groups.rows import PAST_EVERY_RECORD, ShareMemberRows
-from kafka_chaos.harness.workload.tables import LoadTables
 from tests.harness.workload.loads import load_of
 from tests.parquet import rows_in
 
@@ -24,15 +23,16 @@ STARTS = ("starts", {"invoke_ns": 1, "complete_ns": 2, "partition": [0, 1], "off
 def written(
     folder: Path, *told: tuple[str, dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], Readers]:
-    tables, readers = LoadTables(folder, [LaneSpec(lane="a", share={})]), Readers()  # type: ignore[arg-type]
-    rows = ShareMemberRows(group="a-share", lane="a", member="m", tables=tables, readers=readers, on_change=print)
+    lane = LaneSpec(lane="a", share={})  # type: ignore[arg-type]
+    group = ShareGroup(lane, load_of(folder, lane))
+    rows = ShareMemberRows(group, "m")
     try:
         for kind, values in told:
             rows.handle(kind, values)
         rows.note_end()
     finally:
-        tables.close()
-    return rows_in(folder / "deliveries"), rows_in(folder / "share_starts"), readers
+        group.load.tables.close()
+    return rows_in(folder / "deliveries"), rows_in(folder / "share_starts"), group
 
 
 def test_an_answer_completes_its_delivery_and_death_leaves_the_rest_in_doubt(tmp_path: Path) -> None:
