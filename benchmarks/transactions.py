@@ -19,7 +19,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -46,14 +45,12 @@ def recorded(bootstrap_servers: str, topic: str, transactions: int, size: int) -
     with tempfile.TemporaryDirectory() as folder:
         tables = LoadTables(Path(folder), [LaneSpec(lane=topic, transactional={})])  # type: ignore[arg-type]
         records = RecordedProducer(
-            ProducedRows(tables, lane=topic, producer_id=0, partitions=RoundRobin(PARTITIONS)),
+            ProducedRows(tables, lane=topic, producer_id=0, partitions=RoundRobin(PARTITIONS), transactional_id=topic),
             topic=topic,
             record_size=RECORD_SIZE,
             configs=configs(bootstrap_servers, topic),
         )
-        producer = TransactionalProducer(
-            records, transactional_id=topic, add_row=partial(tables.add, "transactions"), give_up=lambda: False
-        )
+        producer = TransactionalProducer(records, give_up=lambda: False)
         producer.init()
         start = time.monotonic()
         for _ in range(transactions):

@@ -42,7 +42,6 @@ class ApplicationProducers(WrittenRecords):
     def __init__(self, lane: LaneSpec, load: LoadSettings, inputs: ApplicationConsumers | None = None) -> None:
         """`inputs`: if the lane is the output of a loop, the loop's consumers."""
         super().__init__()
-        self.add_transaction = partial(load.tables.add, "transactions")
         self.inputs = inputs
         self.lane = lane.lane
         self.topic = lane.topic_name
@@ -91,9 +90,7 @@ class ApplicationProducer:
         self._client = new_client(Producer, {"logger": SILENT_LOGGER, **configs})
         self._rows = rows
         self._is_transactional = "transactional.id" in configs
-        self._transactions = TransactionRows(
-            rows, transactional_id=str(configs.get("transactional.id", "")), add_row=recorder.add_transaction
-        )
+        self._transactions = TransactionRows(rows)
 
     def init_transactions(self, timeout: float = -1) -> None:
         with self._timed("init_transactions"):

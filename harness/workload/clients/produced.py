@@ -11,6 +11,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import repeat
 from struct import Struct
 from typing import Any
@@ -50,6 +51,7 @@ class ProducedRows:
     `partitions` says to which partition each record goes; without it, the sender gives the partition where it knows it.
     `keys` returns a record's key by its `seq`, and whether the record is a tombstone. It is called when the record is
     sent, and for the last time when its row is made.
+    `add_transaction` adds the row of a transaction of the producer, whose missing columns are null.
     `sent`: the number of records handed out; `pending`: by seq, when each record without an outcome was handed out;
     `acknowledged`: the number with the outcome `ok`. `longest_gap_ns`: the longest time between two acknowledgements.
     """
@@ -61,7 +63,7 @@ class ProducedRows:
         lane: str,
         producer_id: int,
         partitions: RoundRobin | None = None,
-        transactional_id: object | None = None,
+        transactional_id: Any = None,
         reserves: bool = True,
         keys: Callable[[int], tuple[str | None, bool]] | None = None,
     ) -> None:
@@ -69,6 +71,8 @@ class ProducedRows:
         self.lane = lane
         self.producer_id = producer_id
         self.partitions = partitions
+        self.transactional_id = transactional_id
+        self.add_transaction = partial(tables.add, "transactions")
         self.keys = keys
         self.pending: dict[int, int] = {}
         self.sent = self.acknowledged = 0

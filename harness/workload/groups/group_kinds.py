@@ -102,9 +102,9 @@ class ConsumerGroup(GroupLoad):
         options |= {"readers": self, "on_change": partial(self.note_change, settings["name"])}
         if (output := settings.get("output")) is None:
             return self.start_process(settings, ConsumedRows(self.load, **options))
-        written = ProducedRows(self.load.tables, lane=output["lane"], producer_id=output["producer_id"], reserves=False)
+        named: Any = {"lane": output["lane"], "transactional_id": output["configs"].get("transactional.id")}
+        written = ProducedRows(self.load.tables, **named, producer_id=output["producer_id"], reserves=False)
         self.output.rows.append(written)
-        options["transactional_id"] = output["configs"].get("transactional.id", "")
         return self.start_process(settings, LoopRows(self.load, output=written, **options))
 
     def start_process(self, settings: MemberSettings, rows: EventHandler) -> SupervisedProcess:

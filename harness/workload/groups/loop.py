@@ -48,12 +48,13 @@ class OutputReporter:
         self.failed = False
         self.transaction: int | None = None
         self.keys = None  # A loop's records have none.
+        self.transactional_id = settings["configs"].get("transactional.id")
         self._tell = tell
         self._reserved = ReservedSeqs(
             Reservations(Path(settings["run_directory"])),
             lane=settings["lane"],
             producer_id=settings["producer_id"],
-            transactional_id=settings["configs"].get("transactional.id"),
+            transactional_id=self.transactional_id,
         )
         # By outcome and error: the records' seq, offset and ns.
         self._outcomes: dict[tuple[Outcome, str | None], list[tuple[int, int | None, int]]] = defaultdict(list)
@@ -78,6 +79,10 @@ class OutputReporter:
     def take_back(self, first: int) -> None:
         """Count the records from seq `first` on as not sent after all."""
         self.sent = first
+
+    def add_transaction(self, row: dict[str, Any]) -> None:
+        """Tell the row of a transaction."""
+        self._tell("transaction", row=row)
 
     def acknowledge(self, seq: int, offset: int | None) -> None:
         """Note that a record is acknowledged."""
@@ -124,12 +129,7 @@ class LoopProcessing(Processing):
         self.batch_size = _BATCH_SIZE
         if settings["offsets"] == IN_TRANSACTION:
             self.batch_size = settings["size"]
-            self._transactions = TransactionalProducer(
-                self._outputs,
-                transactional_id=str(settings["configs"]["transactional.id"]),
-                add_row=lambda row: member.tell("transaction", row=row),
-                give_up=member.orders.gives_up,
-            )
+            self._transactions = TransactionalProducer(self._outputs, give_up=member.orders.gives_up)
             self._transactions.init()
 
     def handle(self, messages: Sequence[Any], crash: Callable[[], None] | None) -> bool:

@@ -7,7 +7,6 @@ A delivery to a member of a share group gets its row once its acknowledgement ha
 last deliveries have no acknowledgement, and its last acknowledgements no answer (`info`).
 """
 
-from functools import partial
 from typing import Any
 
 from kafka_chaos.harness.workload.client_process import EventHandler, ProtocolBreach
@@ -21,19 +20,14 @@ from kafka_chaos.harness.workload.transactions.producer import TransactionRows
 class LoopRows(ConsumedRows):
     """The rows of one member of a loop: what it reads, and in `output` the records that it writes.
 
-    With a `transactional_id`, it writes in transactions. Each is timed as a call: a long one holds up `output`'s lane.
+    Transactions are timed as calls: a long one holds up `output`'s lane.
     """
 
-    def __init__(
-        self, load: LoadSettings, *, output: ProducedRows, transactional_id: str = "", **consumed: Any
-    ) -> None:
+    def __init__(self, load: LoadSettings, *, output: ProducedRows, **consumed: Any) -> None:
         super().__init__(load, **consumed)
         self._lane_of_calls = output.lane
         self._output = output
-        self._transactional_id = transactional_id
-        self._transactions = TransactionRows(
-            output, transactional_id=transactional_id, add_row=partial(load.tables.add, "transactions")
-        )
+        self._transactions = TransactionRows(output)
         self._handle_outcome = output.handle_outcome
 
     def note_end(self) -> None:
@@ -57,7 +51,7 @@ class LoopRows(ConsumedRows):
             raise ProtocolBreach(f"record {first_seq} was not the next one to send")
         if transaction is not None and not self._transactions.is_open:
             self._transactions.note_begin(ns, transaction)
-            self._call = self._calls.note_begin(output.lane, self._transactional_id, "transaction")
+            self._call = self._calls.note_begin(output.lane, str(output.transactional_id), "transaction")
         extras = [
             {"partition": number, "source_producer_id": producer_id, "source_seq": seq}
             for number, (producer_id, seq) in zip(partition, sources, strict=True)

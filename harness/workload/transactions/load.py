@@ -15,7 +15,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import Transactional, transactional_id
@@ -185,13 +184,7 @@ class _TransactionalId(Worker):
         for _ in range(_MAX_FAILED_STARTS):
             self.sender = self._producers.connect(next(self._producers.numbers), self.id)
             self._producers.rows.append(self.sender.rows)
-            producer = TransactionalProducer(
-                self.sender,
-                transactional_id=self.id,
-                add_row=partial(self._load.tables.add, "transactions"),
-                give_up=self._producers.gives_up,
-                calls=self._load.calls,
-            )
+            producer = TransactionalProducer(self.sender, give_up=self._producers.gives_up, calls=self._load.calls)
             try:
                 producer.init()
                 return producer

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import KW_ONLY, InitVar, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -36,26 +36,22 @@ if TYPE_CHECKING:
 _BACKOFF_S = 0.05
 _CALL_TIMEOUT_S = 0.2
 
-AddRow = Callable[[dict[str, Any]], None]
-"""Adds a row to `transactions/`, or tells it to the harness, which adds it. Missing columns are null."""
-
 
 class TransactionRows:
-    """The rows of one producer's transactions: `add_row` takes each once the transaction has ended or is left open.
+    """Makes the rows of one producer's transactions: each once the transaction has ended or is left open.
 
     `records`: the producer's records. `number`: of the transaction that began last, counted from 0.
     """
 
-    def __init__(self, records: ProducedRows, *, transactional_id: str, add_row: AddRow) -> None:
+    def __init__(self, records: ProducedRows) -> None:
         self.number = -1
         self._records = records
         self._producer: dict[str, Any] = {
             "lane": records.lane,
             "producer_id": records.producer_id,
-            "transactional_id": transactional_id,
+            "transactional_id": records.transactional_id,
             "initialised_ns": None,
         }
-        self._add_row = add_row
         self._open: dict[str, Any] | None = None
         self._commit_ns: int | None = None
 
@@ -92,7 +88,7 @@ class TransactionRows:
 
     def add_row(self, row: dict[str, Any]) -> None:
         """Add the row of the transaction, which has ended or is left open."""
-        self._add_row({"commit_ns": self._commit_ns, **row})
+        self._records.add_transaction({"commit_ns": self._commit_ns, **row})
         self._open = None
 
     def _end(self, outcome: str, *, end_ns: int | None, error: KafkaError | None) -> None:
@@ -111,22 +107,20 @@ class ProducerLost(Exception):
 
 @dataclass(eq=False)
 class TransactionalProducer:
-    """An incarnation of `transactional_id`, whose records the producer `sender` sends. It belongs to one thread.
+    """An incarnation of a transactional id, whose records the producer `sender` sends. It belongs to one thread.
 
-    `add_row` takes a row for every transaction that has ended, or that is left open. Once `give_up` returns true, no
-    call is repeated any more. `calls` notes calls that take long.
+    Once `give_up` returns true, no call is repeated any more. `calls` notes calls that take long.
     """
 
     sender: LaneProducer
     _: KW_ONLY
-    transactional_id: str
-    add_row: InitVar[AddRow]
     give_up: Callable[[], bool]
     calls: Calls = field(default_factory=Calls)
     _has_open_transaction: bool = field(default=False, init=False)
 
-    def __post_init__(self, add_row: AddRow) -> None:
-        self.transactions = TransactionRows(self.sender.rows, transactional_id=self.transactional_id, add_row=add_row)
+    def __post_init__(self) -> None:
+        self.transactions = TransactionRows(self.sender.rows)
+        self._id = str(self.sender.rows.transactional_id)
 
     def init(self) -> None:
         """Fence former incarnations and abort their open transaction; raises `ProducerLost`."""
@@ -141,7 +135,7 @@ class TransactionalProducer:
 
     def send(self, count: int) -> None:
         """Send `count` records within the transaction, as soon as the client's queue has room for them."""
-        with self.calls.awaiting(self.sender.lane, self.transactional_id, "send"):
+        with self.calls.awaiting(self.sender.lane, self._id, "send"):
             while count and not self.give_up():
                 count -= self.sender.send(count)
                 if count:
@@ -204,7 +198,7 @@ class TransactionalProducer:
 
         A call that was given up stays without an end in `calls`.
         """
-        number = self.calls.note_begin(self.sender.lane, self.transactional_id, call.__name__)
+        number = self.calls.note_begin(self.sender.lane, self._id, call.__name__)
         while True:
             try:
                 self._call(call, *values, _CALL_TIMEOUT_S)

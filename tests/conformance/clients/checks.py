@@ -212,9 +212,8 @@ def _transactions(kit: Kit) -> None:
 def _transactional(kit: Kit, records: ProcessProducer) -> TransactionalProducer:
     """Its rows are left out: transactions are checked by what is read of them."""
     deadline = time.monotonic() + kit.answered_within
-    producer = TransactionalProducer(
-        records, transactional_id=records.lane, add_row=lambda _: None, give_up=lambda: time.monotonic() > deadline
-    )
+    records.rows.add_transaction = lambda _: None
+    producer = TransactionalProducer(records, give_up=lambda: time.monotonic() > deadline)
     _lasts(kit, producer.init, "begin under its id")
     return producer
 

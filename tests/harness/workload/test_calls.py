@@ -68,7 +68,7 @@ class Records:
     """In place of a lane's producer: `client` answers to no call of the kind `silent`, and its queue may be full."""
 
     lane, producer_id = "pay", 0
-    rows: Any = SimpleNamespace(lane=lane, producer_id=producer_id, set_transaction=lambda number: None)
+    rows: Any = Mock(lane=lane, producer_id=producer_id, transactional_id="pay-0")
 
     def __init__(self, client: Any, *, is_full: bool = False) -> None:
         self.client = client
@@ -106,11 +106,7 @@ def test_a_transactional_call_that_is_never_answered_has_no_end(
 ) -> None:
     gives_up = threading.Event()
     producer = TransactionalProducer(
-        Records(client_of(kind, silent), is_full=silent == "send"),
-        transactional_id="pay-0",
-        add_row=lambda row: None,
-        give_up=gives_up.is_set,
-        calls=calls,
+        Records(client_of(kind, silent), is_full=silent == "send"), give_up=gives_up.is_set, calls=calls
     )
     said = threading.Thread(target=lambda: (wait_until(lambda: bool(noted), "a call", timeout=20), gives_up.set()))
     said.start()
@@ -184,8 +180,7 @@ def test_what_a_member_asks_for_is_a_call_until_it_is_answered_or_dies(
         lane="in",
         isolation="read_committed",
         readers=Readers(),
-        output=ProducedRows(load.tables, lane="out", producer_id=0),
-        transactional_id="out-0",
+        output=ProducedRows(load.tables, lane="out", producer_id=0, transactional_id="out-0"),
     )
     if kind == "commit":
         values = {**values, "number": 1, "consumer": "g-0-1", "offsets": [[0, 5]]}

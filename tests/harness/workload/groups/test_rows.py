@@ -23,11 +23,11 @@ class WrittenRecords:
         lanes = [LaneSpec(lane="in"), LaneSpec(lane="out", loop={"source": "in"})]  # type: ignore[arg-type]
         load = load_of(folder, *lanes)
         self.readers = Readers()
-        self.output = ProducedRows(load.tables, lane="out", producer_id=2)
+        self.output = ProducedRows(load.tables, lane="out", producer_id=2, transactional_id="out-0")
         of: Row = {"group": "g", "lane": "in", "isolation": "read_committed", "readers": self.readers}
         self.rows = ConsumedRows(load, **of)
         if is_loop:
-            self.rows = LoopRows(load, output=self.output, transactional_id="out-0", **of)
+            self.rows = LoopRows(load, output=self.output, **of)
         for kind, values in told:
             self.rows.handle(kind, values)
         self.behind = self.readers.unread_partitions({0: 6, 1: 2})

@@ -24,7 +24,8 @@ def produce(servers: str, folder: Path, problems: list[str]) -> tuple[list[dict[
         adapter("producer", "pay", servers, problems, producer_id=1, transactional_id="pay-0", **times),
         ProducedRows(tables, lane="pay", producer_id=1, partitions=RoundRobin(2), transactional_id="pay-0"),
     )
-    producer = TransactionalProducer(records, transactional_id="pay-0", add_row=rows.append, give_up=lambda: False)
+    records.rows.add_transaction = rows.append
+    producer = TransactionalProducer(records, give_up=lambda: False)
     producer.init()
     for commits in (True, False):
         producer.begin()

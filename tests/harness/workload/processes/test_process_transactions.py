@@ -28,9 +28,8 @@ class Transacting:
         )
         self.records = ProcessProducer(self.started, rows)
         self.gives_up = threading.Event()
-        self.transactions = TransactionalProducer(
-            self.records, transactional_id="orders-0", add_row=self.rows.append, give_up=self.gives_up.is_set
-        )
+        rows.add_transaction = self.rows.append
+        self.transactions = TransactionalProducer(self.records, give_up=self.gives_up.is_set)
 
     def begins(self, count: int = 4) -> None:
         self.transactions.begin()

@@ -5,7 +5,6 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,6 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.tables = LoadTables(folder, [LaneSpec(lane="pay", transactional={})])  # type: ignore[arg-type]
-        self.add_row = partial(self.tables.add, "transactions")
         self.clients: list[FakeProducer] = []
         self.failures: list[Failures] = []
         self.log: list[str] = []
@@ -52,11 +50,17 @@ class Bench:
     def producer(self, failures: Failures | None = None) -> TransactionalProducer:
         self.failures.append(failures or {})
         records = self.records({**NOBODY, "transactional.id": "pay-0"}, number=len(self.clients))
-        return TransactionalProducer(records, transactional_id="pay-0", add_row=self.add_row, give_up=lambda: self.over)
+        return TransactionalProducer(records, give_up=lambda: self.over)
 
     def records(self, configs: Mapping[str, object], *, number: int) -> RecordedProducer:
         return RecordedProducer(
-            ProducedRows(self.tables, lane="pay", producer_id=number, partitions=RoundRobin(2)),
+            ProducedRows(
+                self.tables,
+                lane="pay",
+                producer_id=number,
+                partitions=RoundRobin(2),
+                transactional_id=configs["transactional.id"],
+            ),
             topic="pay",
             record_size=100,
             configs=configs,
