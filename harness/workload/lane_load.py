@@ -94,7 +94,7 @@ class LaneClients:
         """Make the consumers that come and go, as the lane's `lives` say."""
         lives = self._lives(CONSUMER, self.application.consumer)
         return FurtherConsumers(
-            lambda number, slot: self._follower(f"{CONSUMER}-{slot}", number=number), self.lane.lane, self.load, lives
+            lambda number, slot: self._follower(f"{CONSUMER}-{slot}", number=number), self.lane, self.load, lives
         )
 
     def _lives(self, role: Role, function: Callable[..., object] | None) -> list[LifeSpec]:

@@ -32,22 +32,19 @@ class ApplicationConsumers(Readers):
     """
 
     def __init__(self, lane: LaneSpec, load: LoadSettings, *, group_id: str | None = None) -> None:
-        super().__init__()
+        super().__init__(load, lane, group_id)
         # Markers, aborted records, compaction and retention may leave offset 0 without a record.
         self.begins_at_0 = lane.transactional is None and lane.cleanup_policy is None
         self.clients: list[ApplicationConsumer] = []
         self.topic = lane.topic_name
         self.codec = IdentityCodec(lane.lane)
-        self._lane = lane.lane
-        self._load = load
-        self.group_id = group_id
         self._has_assignments = group_id is not None or lane.transactional is not None
 
     def client(self, configs: Mapping[str, object]) -> ApplicationConsumer:
         """Make one more consumer, with these configs."""
         isolation = str(configs.get("isolation.level", READ_COMMITTED)) if self._has_assignments else None
-        rows = ConsumedRows(self._load, lane=self._lane, readers=self, group=self.group_id, isolation=isolation)
-        client = ApplicationConsumer(self, configs, rows, f"{self._lane}-application-{len(self.clients) + 1}")
+        name = f"{self.read_lane.lane}-application-{len(self.clients) + 1}"
+        client = ApplicationConsumer(self, configs, ConsumedRows(self, isolation=isolation), name)
         self.clients.append(client)
         return client
 

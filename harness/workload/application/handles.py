@@ -205,15 +205,15 @@ class ApplicationMembers(ApplicationConsumers):
         self, lane: LaneSpec, function: Callable[[Any], object], load: LoadSettings, *, source: LaneSpec | None = None
     ) -> None:
         """Raises `UsageFailure` if the group is to have crashes or the like, which only the harness's members do."""
-        self.read_lane = lane if source is None else source
-        key, group, group_id = reading_group(lane, self.read_lane)
+        read_lane = lane if source is None else source
+        key, group, group_id = reading_group(lane, read_lane)
         for name in ("crashes", "freezes", "joins", "leaves"):
             if group is not None and getattr(group, name):
                 raise UsageFailure(
                     f"{key}: the lane {lane.lane} has {name}={getattr(group, name)}, which only the harness's members "
                     "do: leave it out for members of the application"
                 )
-        super().__init__(self.read_lane, load, group_id=None if group is None else group_id)
+        super().__init__(read_lane, load, group_id=None if group is None else group_id)
         self.output = ApplicationProducers(lane, load, self)
         name = f"the {'consumer' if source is None else 'producer'} function of lane {lane.lane}"
         handle: Any = ConsumerHandle(lane, load, self)
@@ -231,7 +231,7 @@ class ApplicationMembers(ApplicationConsumers):
 
     def report_unread(self, problem: str) -> None:
         """Report that the consumers did not reach the end."""
-        self._load.on_notice(f"{self._worker.name} {problem}")
+        self.load.on_notice(f"{self._worker.name} {problem}")
 
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float) -> None:
         """Wait until all is read to the ends, and end the function; then wait until its records have outcomes."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.client_process import EventHandler, ProtocolBreach, SupervisedProcess, whole_numbers
 from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, READ_IN_TRANSACTION_SCHEMA
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -23,8 +24,9 @@ _TICK_S = 0.05
 
 
 class Readers:
-    """One or several consumers that read a lane together: how far they have read, and the wait for the lane's end.
+    """One or several consumers that read `read_lane` together: how far they have read, and the wait for its end.
 
+    `group_id`: the id of the consumers' group, if they form one.
     `consumed`: how many records were read so far. `process`: the process of a single consumer, if it has its own.
     `_worker`: the consumers' thread, if any. Safe for several threads.
     """
@@ -32,7 +34,8 @@ class Readers:
     process: SupervisedProcess | None = None
     _worker: Worker | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, load: LoadSettings, read_lane: LaneSpec, group_id: str | None = None) -> None:
+        self.load, self.read_lane, self.group_id = load, read_lane, group_id
         self.consumed = 0
         self._positions: dict[int, tuple[object, int]] = {}  # By partition: its reader, and the next offset to read.
         self._lock = threading.Lock()
@@ -107,24 +110,19 @@ class Readers:
 
 
 class ConsumedRows(EventHandler):
-    """Writes the rows of one consumer of `lane`, from the events of its process or from method calls in this process.
+    """Writes the rows of one consumer, from the events of its process or from method calls in this process.
 
-    `readers` learns how far the consumer has read. Commits get rows only if `group` is set. Assignments get rows only
-    if `isolation`, the isolation level, is set. `on_change` is called when a member of a group freezes and thaws.
+    `readers` learns how far the consumer has read. Commits get rows only if the readers form a group. Assignments get
+    rows only if `isolation`, the isolation level, is set. `on_change` is called when a member of a group freezes and
+    thaws.
     """
 
     role = "a member of a group"
 
     def __init__(
-        self,
-        load: LoadSettings,
-        *,
-        lane: str,
-        readers: Readers,
-        isolation: str | None = None,
-        group: str | None = None,
-        on_change: Callable[[str], None] = lambda change: None,
+        self, readers: Readers, *, isolation: str | None = None, on_change: Callable[[str], None] = lambda change: None
     ) -> None:
+        load, lane = readers.load, readers.read_lane.lane
         self.lane = lane
         self.readers = readers
         self.last_ns = 0
@@ -132,7 +130,7 @@ class ConsumedRows(EventHandler):
         self._run_starts = load.start_offsets.get(lane, {})
         self._tables = load.tables
         self._isolation = isolation
-        self._group_columns = {"lane": lane, "group": group}
+        self._group_columns = {"lane": lane, "group": readers.group_id}
         self._on_change = on_change
         self._calls = load.calls
         self._lane_of_calls = lane  # The lane that its long calls hold up: for a loop, the one that it writes.

@@ -48,9 +48,8 @@ class Follower(Readers, ABC):
         number: int | None = None,
         reads_for: str | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(load, lane)
         self.lane = lane.lane
-        self._load = load
         start_offsets = load.start_offsets.get(lane.lane, {})
         self._starts = {partition: start_offsets.get(partition, 0) for partition in range(partitions)}
         self._isolation = isolation
@@ -62,7 +61,7 @@ class Follower(Readers, ABC):
         self._member = lane.lane if kind is None else f"{lane.lane}-{kind}"
         if reads_for is not None:
             self._member = f"{reads_for}-reader"
-        self._rows = ConsumedRows(load, lane=lane.lane, readers=self, isolation=isolation)
+        self._rows = ConsumedRows(self, isolation=isolation)
         self._assignments = 0
         self._unread: set[int] = set()  # The partitions of which nothing was read in this assignment.
 
@@ -77,7 +76,7 @@ class Follower(Readers, ABC):
         self._assignments += 1
         self.add_partitions(self._starts)
         if self._comes_and_goes:
-            self._load.emit(ReaderStarted(lane=self.lane, consumer=self.name))
+            self.load.emit(ReaderStarted(lane=self.lane, consumer=self.name))
 
     def add_partitions(self, starts: Mapping[int, int]) -> None:
         """Add partitions, which are read from these offsets, to the present assignment."""
@@ -91,7 +90,7 @@ class Follower(Readers, ABC):
         if held := self._rows.held_partitions(self.name):
             self._rows.remove_partitions(self.name, held, max(self._rows.last_ns, time.monotonic_ns()))
             if self._comes_and_goes:
-                self._load.emit(ReaderEnded(lane=self.lane, consumer=self.name))
+                self.load.emit(ReaderEnded(lane=self.lane, consumer=self.name))
 
     def _note_read(self, partition: Sequence[int], offset: Sequence[int]) -> None:
         for number in self._unread & set(partition):
@@ -158,7 +157,7 @@ class RecordedConsumer(Follower):
 
     def poll(self, timeout: float, transaction: tuple[int, int] | None = None) -> None:
         """Read for `timeout` seconds. `transaction`: (producer_id, number) of the transaction of this poll, if any."""
-        with self._load.calls.awaiting(self.lane, self.name, "poll"):
+        with self.load.calls.awaiting(self.lane, self.name, "poll"):
             messages: list[Any] = self._consumer.consume(_MAX_RECORDS, timeout=timeout)
         if records := [message for message in messages if message.error() is None]:
             columns: dict[str, Any] = self._codec.columns_of(records)
@@ -169,7 +168,7 @@ class RecordedConsumer(Follower):
             if error is not None and error.code() == KafkaError._PARTITION_EOF:
                 self._rows.note_positions([(message.partition(), message.offset())])
             elif error is not None:
-                self._load.on_notice(f"{self.name}: {error.name()}")
+                self.load.on_notice(f"{self.name}: {error.name()}")
                 if error.code() in _POSITION_LOST:
                     self._assign()
                     break
@@ -181,13 +180,13 @@ class RecordedConsumer(Follower):
     def report_unread(self, problem: str) -> None:
         """Report that the consumer did not reach the end, a problem of the lane if several consumers read it."""
         isolation = f"{self._isolation} " if self._isolation else ""
-        self._load.on_notice(f"the {isolation}consumer of lane {self.lane} {problem}")
+        self.load.on_notice(f"the {isolation}consumer of lane {self.lane} {problem}")
         super().report_unread(problem)
 
     def note_problem(self, problem: str) -> None:
         """Note a problem of the lane, if several consumers read it."""
         if self._has_other_readers:
-            self._load.emit(ClientFailed(lane=self.lane, role=CONSUMER, problem=problem))
+            self.load.emit(ClientFailed(lane=self.lane, role=CONSUMER, problem=problem))
 
     def close(self) -> None:
         """End the thread, write the last rows, and end the consumer."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import methodcaller
 from typing import Generic, TypeVar
 
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.lives import KILL, LifeSpec
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.clients.consumed import Readers
@@ -90,15 +91,15 @@ class FurtherConsumers(Readers):
     """
 
     def __init__(
-        self, connect: Callable[[int, int], Follower], lane: str, load: LoadSettings, lives: Sequence[LifeSpec]
+        self, connect: Callable[[int, int], Follower], lane: LaneSpec, load: LoadSettings, lives: Sequence[LifeSpec]
     ) -> None:
-        super().__init__()
+        super().__init__(load, lane)
         self.slots: list[ClientSlot[Follower]] = [
             ClientSlot(number, life) for number, life in enumerate(lives, start=1)
         ]
-        self._connect, self._load = connect, load
+        self._connect = connect
         self._number = 0
-        self._worker: Worker = Worker(self._run, name=f"consumers-{lane}")
+        self._worker: Worker = Worker(self._run, name=f"consumers-{lane.lane}")
 
     def begin_load(self) -> None:
         """Start consumers from now on, as they are due."""
@@ -128,7 +129,7 @@ class FurtherConsumers(Readers):
     def _run(self) -> None:
         while not self._worker.ending.wait(_TICK_S):
             for slot in self.slots:
-                slot.step(self._load, start=self._start, leave=methodcaller("leave"), kill=methodcaller("close"))
+                slot.step(self.load, start=self._start, leave=methodcaller("leave"), kill=methodcaller("close"))
 
     def _start(self, slot: int) -> Follower:
         self._number += 1

@@ -98,14 +98,13 @@ class ConsumerGroup(GroupLoad):
     def start_member(self, slot: int, number: int) -> SupervisedProcess:
         """Start the member process of this number in this slot; if it is a loop's, add the records of its output."""
         settings = self.member_settings(slot, number)
-        options: Any = {"group": self.group_id, "lane": self.read_lane.lane, "isolation": READ_COMMITTED}
-        options |= {"readers": self, "on_change": partial(self.note_change, settings["name"])}
+        options: Any = {"isolation": READ_COMMITTED, "on_change": partial(self.note_change, settings["name"])}
         if (output := settings.get("output")) is None:
-            return self.start_process(settings, ConsumedRows(self.load, **options))
+            return self.start_process(settings, ConsumedRows(self, **options))
         named: Any = {"lane": output["lane"], "transactional_id": output["configs"].get("transactional.id")}
         written = ProducedRows(self.load.tables, **named, producer_id=output["producer_id"], reserves=False)
         self.output.rows.append(written)
-        return self.start_process(settings, LoopRows(self.load, output=written, **options))
+        return self.start_process(settings, LoopRows(self, output=written, **options))
 
     def start_process(self, settings: MemberSettings, rows: EventHandler) -> SupervisedProcess:
         """Start a member as a process of the lane's client. For librdkafka, the program is `_MEMBER_MODULE`."""

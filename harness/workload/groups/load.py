@@ -67,12 +67,13 @@ class GroupLoad(Readers, ABC):
     takes its slot.
     """
 
+    group_id: str
+
     def __init__(
         self, lane: LaneSpec, read_lane: LaneSpec, load: LoadSettings, group: Group | Share, group_id: str
     ) -> None:
-        super().__init__()
-        self.lane, self.read_lane, self.load = lane, read_lane, load
-        self.group, self.group_id = group, group_id
+        super().__init__(load, read_lane, group_id)
+        self.lane, self.group = lane, group
         self.output = WrittenRecords()  # The records that the members of a loop write.
         self._on_notice, self._calls = load.on_notice, load.calls
         self._join_call: int | None = None

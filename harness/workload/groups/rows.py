@@ -10,10 +10,9 @@ last deliveries have no acknowledgement, and its last acknowledgements no answer
 from typing import Any
 
 from kafka_chaos.harness.workload.client_process import EventHandler, ProtocolBreach
-from kafka_chaos.harness.workload.clients.consumed import ConsumedRows
+from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.groups.load import GroupLoad
-from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.transactions.producer import TransactionRows
 
 
@@ -23,8 +22,9 @@ class LoopRows(ConsumedRows):
     Transactions are timed as calls: a long one holds up `output`'s lane.
     """
 
-    def __init__(self, load: LoadSettings, *, output: ProducedRows, **consumed: Any) -> None:
-        super().__init__(load, **consumed)
+    def __init__(self, readers: Readers, *, output: ProducedRows, **options: Any) -> None:
+        """`options`: further parameters of `ConsumedRows`."""
+        super().__init__(readers, **options)
         self._lane_of_calls = output.lane
         self._output = output
         self._transactions = TransactionRows(output)

@@ -184,7 +184,7 @@ def _loop(
     rows: ProducedRows, load: LoadSettings, spans: Sequence[int], fates: Fates, *, is_transactional: bool
 ) -> None:
     """A loop's member tells of each record what it was made of, and dies amid its last transaction."""
-    member = LoopRows(load, output=rows, group="g", lane="in", isolation="read_committed", readers=Readers())
+    member = LoopRows(Readers(load, LaneSpec(lane="in"), "g"), output=rows, isolation="read_committed")
     first = 0
     for number, span in enumerate(spans):
         seqs = range(first, first + span)
@@ -256,8 +256,8 @@ def consuming(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Callable[..
                     client.assign([])
             told += [f"partition {n} {read} of {end}" for n, (read, end) in recorder.unread_partitions(ends).items()]
         else:
-            readers = Readers()
-            member = ConsumedRows(load, group="g", lane="orders", isolation="any", readers=readers)
+            readers = Readers(load, LANE, "g")
+            member = ConsumedRows(readers, isolation="any")
             for event in _events(polls, consumer="g-0", ns=7):
                 member.handle(event.pop("event"), event)
             at_end = {partition: offset + 1 for poll in polls for partition, offset, _ in poll}

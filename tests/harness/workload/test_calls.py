@@ -175,11 +175,8 @@ def test_what_a_member_asks_for_is_a_call_until_it_is_answered_or_dies(
     load = load_of(tmp_path, *lanes, calls=calls)
     kind, values = told
     rows = LoopRows(
-        load,
-        group="g",
-        lane="in",
+        Readers(load, lanes[0], "g"),
         isolation="read_committed",
-        readers=Readers(),
         output=ProducedRows(load.tables, lane="out", producer_id=0, transactional_id="out-0"),
     )
     if kind == "commit":

@@ -79,7 +79,7 @@ def living(
         made.append(Reader(load, number))
         return made[-1]
 
-    consumers = FurtherConsumers(connect, "a", load, lives)
+    consumers = FurtherConsumers(connect, LANE, load, lives)
     consumers.begin_load()
     try:
         yield consumers, made
@@ -127,7 +127,7 @@ def test_one_that_a_fault_ends_has_a_successor_once_that_is_over(load: LoadSetti
 
 def test_what_a_start_raises_is_raised_where_the_load_ends(load: LoadSettings) -> None:
     load.began = 0.0
-    consumers = FurtherConsumers(Mock(side_effect=OSError("no such program")), "a", load, [LifeSpec(at=0.0)])
+    consumers = FurtherConsumers(Mock(side_effect=OSError("no such program")), LANE, load, [LifeSpec(at=0.0)])
     consumers.begin_load()
     with pytest.raises(OSError, match="no such program"):
         consumers.living_consumers()

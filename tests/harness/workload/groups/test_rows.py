@@ -22,12 +22,11 @@ class WrittenRecords:
     def __init__(self, folder: Path, told: list[tuple[str, Row]], *, is_loop: bool = False) -> None:
         lanes = [LaneSpec(lane="in"), LaneSpec(lane="out", loop={"source": "in"})]  # type: ignore[arg-type]
         load = load_of(folder, *lanes)
-        self.readers = Readers()
+        self.readers = Readers(load, lanes[0], "g")
         self.output = ProducedRows(load.tables, lane="out", producer_id=2, transactional_id="out-0")
-        of: Row = {"group": "g", "lane": "in", "isolation": "read_committed", "readers": self.readers}
-        self.rows = ConsumedRows(load, **of)
+        self.rows = ConsumedRows(self.readers, isolation="read_committed")
         if is_loop:
-            self.rows = LoopRows(load, output=self.output, **of)
+            self.rows = LoopRows(self.readers, output=self.output, isolation="read_committed")
         for kind, values in told:
             self.rows.handle(kind, values)
         self.behind = self.readers.unread_partitions({0: 6, 1: 2})
@@ -122,8 +121,9 @@ def test_the_end_is_reached_only_by_who_has_the_partition_still(tmp_path: Path) 
 
 
 def test_what_was_assigned_when_the_harness_died_is_recovered(tmp_path: Path) -> None:
-    load = load_of(tmp_path, LaneSpec(lane="in", group={}))  # type: ignore[arg-type]
-    rows = ConsumedRows(load, group="g", lane="in", isolation="read_committed", readers=Readers())
+    lane = LaneSpec(lane="in", group={})  # type: ignore[arg-type]
+    load = load_of(tmp_path, lane)
+    rows = ConsumedRows(Readers(load, lane, "g"), isolation="read_committed")
     rows.handle(*ASSIGNED)
     rows.handle("given_back", {"consumer": "g-0-1", "partitions": [0], "ns": 50})
     load.tables.close()
