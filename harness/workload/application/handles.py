@@ -67,14 +67,12 @@ class Handle(Generic[R]):
             f"lane({self.lane!r}, {remedy})"
         )
 
-    def _consumer(
-        self, recorder: ApplicationConsumers, read_lane: LaneSpec, configs: Mapping[str, object] | None
-    ) -> ApplicationConsumer:
-        """A consumer of `read_lane` with the application's `configs` and, if a group reads it, the group's configs.
+    def _consumer(self, recorder: ApplicationConsumers, configs: Mapping[str, object] | None) -> ApplicationConsumer:
+        """A consumer of the lane that the recorder reads, with the application's `configs` and those of its group.
 
         Raises `UsageFailure` where `configs` contradict the group.
         """
-        key, group, group_id = reading_group(self._lane, read_lane)
+        key, group, group_id = reading_group(self._lane, recorder.read_lane)
         own_configs = dict(configs or {})
         decided = {} if group is None else configs_decided_by(group)
         if group is None:
@@ -129,7 +127,7 @@ class ConsumerHandle(Handle[ApplicationConsumers]):
         earliest offset. In a lane with a `group`, the consumer is a member of it; its time-outs, assignor and commits
         are the lane's. Raises `UsageFailure` if `configs` contradict the lane.
         """
-        return self._consumer(self._recorder, self._lane, configs)
+        return self._consumer(self._recorder, configs)
 
 
 class LoopHandle(ProducerHandle):
@@ -138,18 +136,18 @@ class LoopHandle(ProducerHandle):
     `running` becomes false once all of the source is read; then the function finishes its work and returns.
     """
 
-    def __init__(self, lane: LaneSpec, source: LaneSpec, load: LoadSettings, recorder: ApplicationProducers) -> None:
+    def __init__(self, lane: LaneSpec, load: LoadSettings, recorder: ApplicationProducers) -> None:
         super().__init__(lane, load, recorder)
-        self.source_topic = source.topic_name
-        self._source = source
+        assert recorder.inputs is not None
+        self._inputs = recorder.inputs
+        self.source_topic = self._inputs.read_lane.topic_name
 
     def consumer(self, configs: Mapping[str, object] | None = None) -> ApplicationConsumer:
         """A `confluent_kafka.Consumer` that records what it receives from the source, as a member of the loop's group.
 
         The consumer does not commit by itself. Raises `UsageFailure` if `configs` contradict the lane.
         """
-        assert self._recorder.inputs is not None
-        return self._consumer(self._recorder.inputs, self._source, configs)
+        return self._consumer(self._inputs, configs)
 
 
 def _check_known(kind: str, lane: LaneSpec, configs: Mapping[str, object]) -> None:
@@ -218,7 +216,7 @@ class ApplicationMembers(ApplicationConsumers):
         name = f"the {'consumer' if source is None else 'producer'} function of lane {lane.lane}"
         handle: Any = ConsumerHandle(lane, load, self)
         if source is not None:
-            handle = LoopHandle(lane, source, load, self.output)
+            handle = LoopHandle(lane, load, self.output)
         self._worker: ApplicationThread = ApplicationThread(function, handle, name=name)
 
     def begin_load(self) -> None:

@@ -51,7 +51,7 @@ class Recorded:
         self.inputs = ApplicationConsumers(ORDERS, load, group_id=ORDERS.group_id)
         self.outputs = ApplicationProducers(BILLS, load, self.inputs)
         self.member = ConsumerHandle(ORDERS, load, self.inputs)
-        self.loop = LoopHandle(BILLS, ORDERS, load, self.outputs)
+        self.loop = LoopHandle(BILLS, load, self.outputs)
         self._ended = False
 
     def rows(self, name: str) -> list[Row]:
