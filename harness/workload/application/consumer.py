@@ -83,7 +83,7 @@ class ApplicationConsumer:
         )
         reset = configs.get("auto.offset.reset", "latest")
         self._assignment = Assignment(name, self._client, self._tell, resets_to=reset, begins_at_0=recorder.begins_at_0)
-        self._commits = Commits(self._client, recorder.topic, self._assignment, self._tell)
+        self._commits = Commits(self._assignment, recorder.topic)
 
     def subscribe(
         self,

@@ -169,10 +169,10 @@ H = TypeVar("H", bound=Handle[Any])
 
 
 class ApplicationThread(Worker):
-    """A thread that calls one function of the application with its handle; `name`: the function's name in messages."""
+    """A thread that calls the function of the application that is the lane's `role`, with its handle."""
 
-    def __init__(self, function: Callable[[H], object], handle: H, *, name: str) -> None:
-        super().__init__(lambda: function(handle), name=name)
+    def __init__(self, function: Callable[[H], object], handle: H, *, role: str) -> None:
+        super().__init__(lambda: function(handle), name=f"the {role} function of lane {handle.lane}")
         self.ending = handle.over
 
     def end(self, timeout: float | None = _RETURN_TIMEOUT_S) -> None:
@@ -213,11 +213,11 @@ class ApplicationMembers(ApplicationConsumers):
                 )
         super().__init__(read_lane, load, group_id=None if group is None else group_id)
         self.output = ApplicationProducers(lane, load, self)
-        name = f"the {'consumer' if source is None else 'producer'} function of lane {lane.lane}"
         handle: Any = ConsumerHandle(lane, load, self)
         if source is not None:
             handle = LoopHandle(lane, load, self.output)
-        self._worker: ApplicationThread = ApplicationThread(function, handle, name=name)
+        role = "consumer" if source is None else "producer"
+        self._worker: ApplicationThread = ApplicationThread(function, handle, role=role)
 
     def begin_load(self) -> None:
         """Call the function."""
@@ -249,8 +249,7 @@ class ProducerFunction(ApplicationProducers, LaneProducers):
 
     def __init__(self, lane: LaneSpec, function: Callable[[ProducerHandle], object], load: LoadSettings) -> None:
         super().__init__(lane, load)
-        name = f"the producer function of lane {lane.lane}"
-        self._thread = ApplicationThread(function, ProducerHandle(lane, load, self), name=name)
+        self._thread = ApplicationThread(function, ProducerHandle(lane, load, self), role="producer")
 
     def run(self, sending: threading.Event) -> None:
         """Call the function and let it work until `sending` is cleared, or the function returns by itself."""

@@ -111,9 +111,7 @@ class PacedProducers(LaneProducers):
         self._ending += living_clients(self.slots)
         for slot in self.slots:
             slot.client = None
-        if not self._ending:
-            return
-        lane = self._ending[0].lane
+        lane = self.producers[0].lane
         call = self._calls.note_begin(lane, lane, "flush")
         while self._has_unanswered() and time.monotonic() < deadline and not cancelled.is_set():
             self._poll(_TICK_S)
@@ -132,9 +130,7 @@ class PacedProducers(LaneProducers):
         return processes_of(living_clients(self.slots))
 
     def _may_send_more(self) -> bool:
-        return any(slot.client is None and not slot.is_over for slot in self.slots) or any(
-            not producer.failed_for_good for producer in living_clients(self.slots)
-        )
+        return any(not (slot.is_over if slot.client is None else slot.client.failed_for_good) for slot in self.slots)
 
     def _add(self, slot: int) -> LaneProducer:
         """Make the next producer, for a slot."""

@@ -44,9 +44,9 @@ class Assignment:
         """`resets_to`: the client's `auto.offset.reset`. `begins_at_0`: the log's first record always has offset 0."""
         self.name = f"{name}-0"
         self.begun_ns = 0
+        self.client = client
+        self.tell = tell
         self._member = name
-        self._client = client
-        self._tell = tell
         self._number = 0
         self.held: set[int] = set()
         self._resets_to = resets_to
@@ -68,11 +68,11 @@ class Assignment:
         self._last_messages = {}
         self.name = f"{self._member}-{self._number}"
         if self.held:
-            self._tell(
+            self.tell(
                 "assigned",
                 consumer=self.name,
-                member=self._client.memberid() or self._member,
-                generation=generation_of(self._client.consumer_group_metadata()),
+                member=self.client.memberid() or self._member,
+                generation=generation_of(self.client.consumer_group_metadata()),
                 partitions=sorted(self.held),
                 ns=self.begun_ns,
             )
@@ -100,7 +100,7 @@ class Assignment:
 
     def _tell_given_back(self, partitions: list[int], ns: int) -> None:
         if partitions:
-            self._tell("given_back", consumer=self.name, partitions=partitions, ns=ns)
+            self.tell("given_back", consumer=self.name, partitions=partitions, ns=ns)
 
 
 _REFUSALS = "ILLEGAL_GENERATION UNKNOWN_MEMBER_ID REBALANCE_IN_PROGRESS FENCED_INSTANCE_ID"
@@ -168,13 +168,11 @@ def errors_in(answers: Iterable[TopicPartition] | None) -> dict[int, KafkaError]
 class Commits:
     """The commits of one member for `topic`. `errors`: how many errors its client has reported outside of calls."""
 
-    def __init__(self, client: Any, topic: str, assignment: Assignment, tell: Tell) -> None:
+    def __init__(self, assignment: Assignment, topic: str) -> None:
         self.errors = 0
         self.positions = Positions(assignment)
-        self._client = client
-        self._topic = topic
-        self._assignment = assignment
-        self._tell = tell
+        self._assignment, self._topic = assignment, topic
+        self._client, self._tell = assignment.client, assignment.tell
         self._numbers = itertools.count()
         self._automatic_ns: set[int] = set()
 

@@ -97,7 +97,7 @@ class Member:
         self.client = connect({**settings["configs"], **callbacks})
         resets_to = settings["configs"].get("auto.offset.reset", "latest")
         self.assignment = Assignment(settings["name"], self.client, tell, resets_to=resets_to)
-        self.commits = Commits(self.client, settings["topic"], self.assignment, tell)
+        self.commits = Commits(self.assignment, settings["topic"])
         self.processing = Processing(self, settings["commits"])
 
     def run(self) -> None:

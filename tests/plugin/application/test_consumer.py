@@ -98,7 +98,7 @@ def test_a_function_that_raises_is_told_with_its_own_error(recorded: Path) -> No
     def broken(handle: Handle) -> None:
         raise ValueError("no stock")
 
-    thread = ApplicationThread(broken, Consuming(recorded).handle, name="the producer function of lane orders")
+    thread = ApplicationThread(broken, Consuming(recorded).handle, role="producer")
     thread.start()
     with pytest.raises(
         ClusterFailure, match="the producer function of lane orders raised ValueError: no stock"
@@ -109,7 +109,7 @@ def test_a_function_that_raises_is_told_with_its_own_error(recorded: Path) -> No
 
 def test_a_function_that_does_not_return_is_told_what_to_do(recorded: Path) -> None:
     stuck = threading.Event()
-    thread = ApplicationThread(lambda _: stuck.wait(30), Consuming(recorded).handle, name="the consumer function")
+    thread = ApplicationThread(lambda _: stuck.wait(30), Consuming(recorded).handle, role="consumer")
     thread.start()
     with pytest.raises(ClusterFailure, match=r"let it loop while handle\.running"):
         thread.end(timeout=0.05)

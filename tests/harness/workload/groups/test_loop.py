@@ -59,7 +59,7 @@ class FakeMember:
     def __init__(self, tell: Any) -> None:
         self.tell, self.orders = tell, SimpleNamespace(gives_up=lambda: False)
         self.client = FakeConsumer()
-        self.commits = Commits(self.client, LANE, SimpleNamespace(name="g-0-1"), tell)  # type: ignore[arg-type]
+        self.commits = Commits(SimpleNamespace(name="g-0-1", client=self.client, tell=tell), LANE)  # type: ignore[arg-type]
 
     def tell_read(self, messages: list[Message]) -> list[tuple[int, int]]:
         done.append(f"read {len(messages)}")
