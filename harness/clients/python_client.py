@@ -110,10 +110,11 @@ class Outcomes:
             time.sleep(TELL_SECONDS)
             self.tell()
 
-    def await_all(self, sent: int) -> None:
-        """Wait until the harness has all `sent` outcomes: libraries run their callbacks a moment after a flush."""
+    def await_all(self, sent: int, serve: Callable[[], object]) -> None:
+        """Wait until the harness has all `sent` outcomes, and call `serve` meanwhile."""
         with self._telling:
-            self._telling.wait_for(lambda: self._told_count >= sent)
+            while not self._telling.wait_for(lambda: self._told_count >= sent, TELL_SECONDS):
+                serve()
 
 
 Records = list[tuple[int, int, int | None, bytes | None, Any]]
@@ -157,10 +158,6 @@ class Library(ABC):
 
     def serve(self) -> None:  # noqa: B027 - libraries with threads of their own need nothing
         """Let the library use this thread: to run callbacks, or to send the records that `send` has gathered."""
-
-    @abstractmethod
-    def flush(self) -> None:
-        """Wait until all records have an outcome."""
 
     @abstractmethod
     def transaction(self, method: str) -> None:
@@ -259,10 +256,6 @@ class ConfluentKafka(Library):
     def serve(self) -> None:
         self._client.poll(0)
 
-    def flush(self) -> None:
-        while len(self._client):
-            self._client.poll(POLL_SECONDS)
-
     def transaction(self, method: str) -> None:
         timeout = () if method == "begin_transaction" else (POLL_SECONDS,)
         while True:
@@ -340,9 +333,6 @@ class PythonLibrary(Library):
         acks = self._begin["acks"]
         self._make(client_class, self._settings("producer", acks=acks if acks == "all" else int(acks), **further))
 
-    def flush(self) -> None:
-        self._call("flush")
-
     def make_consumer(self) -> None:
         settings = self._settings("consumer", auto_offset_reset="none", group_id=None)
         self._make(getattr(self.library, self.consumer_class), settings)
@@ -412,12 +402,6 @@ class KafkaPython(PythonLibrary):
             tell("log", line=error_text(error))
         self.outcomes.note_failure(seq, error)
 
-    def flush(self) -> None:
-        try:
-            super().flush()
-        except self.library.errors.KafkaError as error:
-            tell("notice", text=f"flush: {error!r}")
-
     def transaction(self, method: str) -> None:
         while True:
             try:
@@ -483,10 +467,6 @@ class Aiokafka(PythonLibrary):
             has_offset = self._has_offsets and done.result() is not None
             self.outcomes.note_success(seq, done.result().offset if has_offset else None)
 
-    def flush(self) -> None:
-        self.serve()
-        super().flush()
-
     def transaction(self, method: str) -> None:
         # aiokafka has initialised the transactional id when the client started.
         if method != "init_transactions":
@@ -520,8 +500,7 @@ def produce(library: Library, begin: dict[str, Any], orders: Orders) -> None:
                 library.send(seq, first_partition + seq % partitions, value)
             library.serve()
         elif kind in ("flush", "leave"):
-            library.flush()
-            outcomes.await_all(sent)
+            outcomes.await_all(sent, library.serve)
             if kind == "leave":
                 return
             tell("flushed")
@@ -542,8 +521,7 @@ def transact(library: Library, outcomes: Outcomes, sent: int, order: str) -> Non
     if order == "begin_transaction":
         return tell("notice", text=error) if error else None
     if error is None:
-        library.flush()
-        outcomes.await_all(sent)
+        outcomes.await_all(sent, library.serve)
     return tell("transaction", did=order, error=error)
 
 
