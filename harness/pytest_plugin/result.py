@@ -89,7 +89,8 @@ class ChaosRun:
         lane = self.lane(name)
         count = lane.count(wanted := _anomaly(anomaly, lane))
         # With the verdict unknown, doubts may hide findings: a claim that 0 findings satisfy is not proven.
-        is_doubtful = holds(0) and lane.verdict is Verdict.UNKNOWN
+        missing = () if lane.ledger is None else lane.ledger.missing
+        is_doubtful = holds(0) and (lane.verdict is Verdict.UNKNOWN or any(why in missing for why in lane.reasons))
         if count is not None and holds(count) and not is_doubtful:
             return
         found = f"found {count:,}" if count is not None else f"not judged ({lane.not_judged[wanted]})"

@@ -24,7 +24,7 @@ def import_command() -> None:
 
 def _lane_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options for the configuration under which the history was recorded: predictions depend on it."""
-    of_lane = lane_options("cleanup_policy", left_out=("partitions", "kafka_version", "metadata_mode", "elr"))
+    of_lane = lane_options("cleanup_policy", left_out=("partitions",))
     where = "The run directory to make: a local path, or a URI that PyArrow knows (hdfs:, s3: …)."
     return click.option("--out", required=True, metavar="DIR", help=where)(of_lane(command))
 

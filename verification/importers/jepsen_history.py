@@ -215,13 +215,13 @@ def _take_polls(
 ) -> None:
     process = int(operation["process"])
     reader = history.readers[process]
-    consumer = f"process-{process}/{reader.assignment}"
     goes_on = not history.transactional or operation["type"] == "ok"
-    if not goes_on:
-        reader.branches += 1
-        consumer = f"{consumer}-{reader.branches}"
+    reader.branches += not goes_on
     last = dict(reader.last)
-    for polled in polls:
+    for number, polled in enumerate(polls):
+        if number and operation.get("rebalance-log"):  # It does not say before which of the polls.
+            reader.assignment, last = reader.assignment + 1, {}
+        consumer = f"process-{process}/{reader.assignment}" + ("" if goes_on else f"-{reader.branches}")
         for key, offset, value in _polled(history, polled):
             if (consumer, key) not in reader.continued:
                 reader.continued.add((consumer, key))

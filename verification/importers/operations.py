@@ -5,8 +5,7 @@ Guarantee: keywords and records become text and maps; a line that is not underst
 
 import importlib.util
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from kafka_chaos.contract.command.errors import EnvironmentFailure, first_line
 from kafka_chaos.verification.importers.writing import HistoryError
 from kafka_chaos.verification.inputs.documents.reading import each_once, parsed
 
-BATCH = 500
 TYPES = ("invoke", "ok", "fail", "info")
 
 _OF_HISTORY_TXT = re.compile(r"\s*\d+\s+:(invoke|ok|fail|info)\b")
@@ -41,9 +39,8 @@ def operations(path: Path) -> Iterator[tuple[int, Operation]]:
             raise HistoryError(path, 1, "expected one list of operations, or one operation per line")
         values: Iterable[tuple[int, Any]] = enumerate(whole[0], 1)
     else:
-        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-        batches = (lines[start : start + BATCH] for start in range(0, len(lines), BATCH))
-        values = chain.from_iterable(_values_of(path, batch, read_all) for batch in batches)
+        lines = ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+        values = ((number, _only_value(path, number, line, read_all)) for number, line in lines)
     for number, value in values:
         try:
             operation = _operation(value)
@@ -52,23 +49,11 @@ def operations(path: Path) -> Iterator[tuple[int, Operation]]:
         yield number, operation
 
 
-def _values_of(
-    path: Path, batch: Sequence[tuple[int, str]], read_all: Callable[[str], list[Any]]
-) -> list[tuple[int, Any]]:
-    """One value per line: parsed all at once, which is faster, or one by one if that fails."""
-    try:
-        values = read_all("\n".join(line for _, line in batch))
-        if len(values) == len(batch):
-            return [(number, value) for (number, _), value in zip(batch, values, strict=True)]
-    except Exception:  # noqa: BLE001, S110 - what is wrong, and where, comes out below
-        pass
-    found = []
-    for number, line in batch:
-        values = _located(path, number, line, read_all)
-        if len(values) != 1:
-            raise HistoryError(path, number, f"holds {len(values)} values, expected one operation per line")
-        found.append((number, values[0]))
-    return found
+def _only_value(path: Path, number: int, line: str, read_all: Callable[[str], list[Any]]) -> Any:
+    values = _located(path, number, line, read_all)
+    if len(values) != 1:
+        raise HistoryError(path, number, f"holds {len(values)} values, expected one operation per line")
+    return values[0]
 
 
 def _located(path: Path, number: int, text: str, read_all: Callable[[str], list[Any]]) -> list[Any]:

@@ -22,6 +22,8 @@ from kafka_chaos.verification.inputs.storage import RunPath
 
 MILLISECOND = 1_000_000
 UNDECODABLE = (-1, -1)
+MOST_UNTOLD = 1_000_000
+"""A number read that is this far above all that were reported is somebody else's, no record without a line."""
 CERTAINLY_NOT_WRITTEN = ("RecordTooLargeException", "SerializationException", "InvalidTopicException")
 """Errors that exclude every attempt. After any other error, an earlier attempt may be in the log: info."""
 
@@ -45,9 +47,13 @@ class _Sent:
 
 @dataclass(slots=True)
 class _Seen:
-    """Per topic: the highest partition; per topic and producer: the reported records; the highest that was read."""
+    """Per topic: the highest partition; per topic and producer: the reported records; the highest that was read.
+
+    `may_go_back`: whether consumers may be reset below their position, since records that they read may be lost.
+    """
 
     skip_others: bool = False
+    may_go_back: bool = False
     skipped: int = 0
     partitions: dict[str, int] = field(default_factory=dict)
     sent: dict[tuple[str, int], _Sent] = field(default_factory=dict)
@@ -70,7 +76,8 @@ def import_verifiable(
     `settings`: further keys of `lanes.json`, alike for all lanes, such as `acks` or `faults`. `skip_others`: whether
     lines that do not begin as a JSON object are skipped. Raises `HistoryError`.
     """
-    seen = _Seen(skip_others)
+    given = settings or {}
+    seen = _Seen(skip_others, bool(given.get("unclean_leader_election")) or "power-loss" in given.get("faults", ()))
     with new_run(out) as writer:
         for path in producers:
             _read_producer(path, writer, seen)
@@ -80,7 +87,7 @@ def import_verifiable(
         _add_untold(writer, seen)
         if not seen.partitions:
             raise HistoryError(producers[0], None, "reports no record, expected producer_send_success lines")
-        template = Lane.from_json({"lane": "-", **(settings or {})})
+        template = Lane.from_json({"lane": "-", **given})
         lanes = [
             replace(template, lane=topic, topic=topic, partitions=highest + 1)
             for topic, highest in sorted(seen.partitions.items())
@@ -157,9 +164,9 @@ def _read_producer(path: Path, writer: RunWriter, seen: _Seen) -> None:
         if event.name == "startup_complete":
             started_ns = event.time_ns()
         elif event.name in {"producer_send_success", "producer_send_error"}:
-            if ended or announced >= 0:
-                raise event.error("comes after the end of the tool")
             is_ok = event.name == "producer_send_success"
+            if is_ok and (ended or announced >= 0):
+                raise event.error("comes after the end of the tool")
             lines, acknowledged = lines + 1, acknowledged + is_ok
             mine.add(_take_send(event, writer, seen, started_ns, is_ok=is_ok))
         elif event.name == "tool_data" and announced < 0:
@@ -171,6 +178,8 @@ def _read_producer(path: Path, writer: RunWriter, seen: _Seen) -> None:
             ended = True
         else:
             raise event.error(f"no event of VerifiableProducer{' at this place' if event.name == 'tool_data' else ''}")
+    if not (lines or ended):
+        raise HistoryError(path, None, "ends before the first record: it does not say which records it may have sent")
     for key in mine:
         # The tool counts what it sent altogether.
         seen.sent[key].announced = announced if len(mine) == 1 else 0
@@ -219,6 +228,7 @@ def _take_send(event: _Event, writer: RunWriter, seen: _Seen, started_ns: int, *
 def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock: Clock) -> None:
     assignment = 0
     limit_reached = False
+    last: dict[tuple[str, int], int] = {}
     batch: list[tuple[str, int, int]] = []
     for event in _events(path, seen):
         if event.name == "partitions_assigned":
@@ -241,6 +251,9 @@ def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock:
             batch.append((topic, partition, offset))
             producer_id, seq = _identity(event.fields.get("value"))
             seen.partition(topic, partition)
+            if seen.may_go_back and offset <= last.get((topic, partition), -1):
+                assignment += 1  # A reset (KIP-320), which the tool does not report.
+            last[topic, partition] = offset
             stamp_ns = clock.next(name, event.time_ns())
             where = {"lane": topic, "consumer": f"{name}/{assignment}", "partition": partition, "offset": offset}
             writer.row("consumed", **where, producer_id=producer_id, seq=seq, poll_ns=stamp_ns)
@@ -285,7 +298,8 @@ def _add_untold(writer: RunWriter, seen: _Seen) -> None:
     for (topic, producer_id), sent in seen.sent.items():
         end = max(max(sent.reported) + 1, sent.announced)
         if not sent.ended:
-            end = max(end, seen.highest_read.get((topic, producer_id), -1) + 1)
+            read = seen.highest_read.get((topic, producer_id), -1) + 1
+            end = max(end, read if read < end + MOST_UNTOLD else 0)
         for seq in range(end):
             if seq not in sent.reported:
                 who = {"lane": topic, "producer_id": producer_id, "seq": seq}

@@ -192,12 +192,15 @@ def _lacks_of_groups(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterato
         if not ledger.acknowledged:
             yield Gap(f"no commit of group {group} was acknowledged", with_trait(anomalies, Trait.BY_COMMITS))
         if not ledger.processed:
-            yield Gap(f"no member of group {group} processed a record", anomalies)
+            why = f"no member of group {group} processed a record"
+            yield from (Gap(why, anomalies), NotSearched(why, by_log))
         if ledger.doubled:
             rows = counted(ledger.doubled, "row")
             yield Doubt(f"assignments/ and commits/ hold {rows} of group {group} twice")
     if facts.without_input:
-        yield Doubt(f"produced/ names no input of {counted(facts.without_input, 'record')} of a loop")
+        yield NotSearched(
+            f"produced/ names no input of {counted(facts.without_input, 'record')} of a loop", LOOP_ANOMALIES
+        )
 
 
 def _lacks_of_shares(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Lack]:
@@ -228,7 +231,8 @@ def _lacks_of_shares(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterato
         why = f"the group was not past the last record of {counted(counts.undrained, 'partition')}"
         yield Gap(why, OF_SHARES_BY_HISTORY)
     if not counts.accepted:
-        yield Gap("no accept was acknowledged", (ShareAnomaly.REDELIVERED_AFTER_ACCEPT,))
+        lacking = (ShareAnomaly.REDELIVERED_AFTER_ACCEPT, ShareAnomaly.ARCHIVED_EARLY)
+        yield NotSearched("no accept was acknowledged", lacking)
     if counts.members < 2:
         yield Gap("fewer than two members were given records", (ShareAnomaly.DELIVERED_TO_TWO,))
     if counts.doubled:

@@ -157,7 +157,7 @@ def _deliveries(view: View) -> dict[tuple[str, int], list[Read]]:
 def _nonmonotonic_poll(view: View) -> Iterable[Finding]:
     for (consumer, partition), reads in _deliveries(view).items():
         for before, after in pairwise(reads):
-            if after.offset <= before.offset:
+            if after.offset <= before.offset and after.poll_ns > before.poll_ns:
                 cause = f"{consumer} read it after offset {before.offset}"
                 place, identity = (partition, after.offset), (after.producer_id, after.seq)
                 yield named("nonmonotonic_poll", place, identity, cause)
