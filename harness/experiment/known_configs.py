@@ -29,7 +29,7 @@ Configs = Mapping[str, object]
 
 def cleanup_policy_of(configs: Configs) -> str | None:
     """The lane's `cleanup_policy` for a topic with these configs; None if they keep all records during a run."""
-    retention_ms, retention_bytes = _number(configs, "retention.ms", -1), _number(configs, "retention.bytes", -1)
+    retention_ms, retention_bytes = number_in(configs, "retention.ms", -1), number_in(configs, "retention.bytes", -1)
     retains_all = (retention_ms < 0 or retention_ms >= SHORTEST_RETENTION_MS) and retention_bytes < 0
     policies = sorted(policy.strip() for policy in str(configs.get("cleanup.policy", "delete")).split(","))
     return None if policies == ["delete"] and retains_all else ",".join(policies)
@@ -42,7 +42,7 @@ def _removal_configs(broker: Configs) -> dict[str, object]:
 
 def _sole_size_limit(topic: Configs, brokers: Sequence[Configs]) -> int | None:
     """The topic's `retention.bytes`, if it limits the size and nothing else lets records be removed during a run."""
-    size = _number(topic, "retention.bytes", -1)
+    size = number_in(topic, "retention.bytes", -1)
     policies = [cleanup_policy_of({**_removal_configs(broker), **topic, "retention.bytes": -1}) for broker in brokers]
     return size if size >= 0 and not any(policies) else None
 
@@ -62,26 +62,26 @@ def lane_settings(
     topics are predicted with the same factor, unless `consumer_offsets` or `transaction_state` has another one.
     """
     brokers = brokers_configs(cluster)
-    flush_all = all(_number(broker, "log.flush.interval.messages", 0) == 1 for broker in brokers)
+    flush_all = all(number_in(broker, "log.flush.interval.messages", 0) == 1 for broker in brokers)
 
     def replication_factor(key: str) -> int | None:
         """An internal topic's replication factor; None, if it is the lane's factor and no broker sets it."""
         default = cluster.internal_replicas if cluster.at_least("0.11") else replicas
-        smallest = min(_number(broker, key, default) for broker in brokers)
+        smallest = min(number_in(broker, key, default) for broker in brokers)
         return None if smallest == replicas and not any(key in broker for broker in brokers) else smallest
 
     settings: dict[str, Any] = {
-        "flushes": _number(topic, "flush.messages", int(flush_all)) == 1,
+        "flushes": number_in(topic, "flush.messages", int(flush_all)) == 1,
         "retention_bytes": _sole_size_limit(topic, brokers),
-        "delete_retention_ms": _number(
-            topic, TOMBSTONES, min(_number(broker, "log.cleaner.delete.retention.ms", DAY_MS) for broker in brokers)
+        "delete_retention_ms": number_in(
+            topic, TOMBSTONES, min(number_in(broker, "log.cleaner.delete.retention.ms", DAY_MS) for broker in brokers)
         ),
     }
     if has_group:
         unclean_by_default = not cluster.at_least("0.11")  # KIP-106
         offsets_topic = InternalTopic(
             replication_factor=replication_factor("offsets.topic.replication.factor"),
-            min_insync_replicas=min(_number(broker, "min.insync.replicas", 1) for broker in brokers),
+            min_insync_replicas=min(number_in(broker, "min.insync.replicas", 1) for broker in brokers),
             unclean_leader_election=any(_is_true(broker, UNCLEAN, unclean_by_default) for broker in brokers),
             flushes=flush_all,
         )
@@ -90,7 +90,7 @@ def lane_settings(
         # `__transaction_state` never has unclean elections, whatever the brokers' default is (TransactionStateManager).
         state_topic = InternalTopic(
             replication_factor=replication_factor("transaction.state.log.replication.factor"),
-            min_insync_replicas=min(_number(broker, "transaction.state.log.min.isr", 1) for broker in brokers),
+            min_insync_replicas=min(number_in(broker, "transaction.state.log.min.isr", 1) for broker in brokers),
             flushes=flush_all,
         )
         settings["transaction_state"] = state_topic if state_topic != InternalTopic() else None
@@ -127,7 +127,8 @@ def refused_keys(kind: str, configs: Configs, lane: Lane, *, with_recovery: bool
     return ((key, message) for key, message in risky_keys(kind, configs, anomalies) if key not in lane.assume)
 
 
-def _number(configs: Configs, key: str, default: int) -> int:
+def number_in(configs: Configs, key: str, default: int) -> int:
+    """The whole number that a key is set to, or `default`; raises `UsageFailure`."""
     try:
         return int(str(configs.get(key, default)))
     except ValueError:

@@ -25,6 +25,8 @@ OWNED_TOPIC_KEYS = frozenset[str](_OWNED["topic"])
 OWNED_CLIENT_KEYS = frozenset[str](_OWNED["client"])
 OWNED_CONSUMER_KEYS = frozenset[str](_OWNED["consumer"])
 """Configs (of topics, of all clients, of consumers) that no experiment may set: other keys or the harness set them."""
+LINGER_MS, DELIVERY_TIMEOUT_MS = 5, 60_000
+"""`linger.ms` and `message.timeout.ms` of the harness's producers, where `producer_configs` does not set them."""
 MEMBER_CONFIGS = frozenset({"auto.commit.interval.ms", "heartbeat.interval.ms"})
 """Configs that only consumers in a group have: others neither commit nor send heartbeats."""
 

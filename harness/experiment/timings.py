@@ -40,6 +40,7 @@ _CLIENT_KEYS = {
     "fetch_ms": "socket.timeout.ms",
 }
 """For each time-out's name in timings.json: the key that sets it for a client, as librdkafka calls the key."""
+_PAUSE = "retry.backoff.ms"
 _LIBRDKAFKA_KEYS = ("socket.connection.setup.timeout.ms", "socket.timeout.ms")
 """Keys that other clients lack, or understand differently."""
 _BROKER_TIMEOUTS = ("zookeeper.session.timeout.ms", "broker.session.timeout.ms", "replica.lag.time.max.ms")
@@ -130,6 +131,9 @@ def _client_times(lane: LaneSpec) -> dict[str, int]:
         key = _CLIENT_KEYS[name]
         configured = (_milliseconds(key, configs[key]) for configs in roles if key in configs)
         times[name] = max(configured, default=default)
+        if name == "retry_ms":  # Before KIP-580, this is the whole pause.
+            pauses = (_milliseconds(_PAUSE, configs[_PAUSE]) for configs in roles if _PAUSE in configs)
+            times[name] = max((times[name], *pauses))
     if kind.name == "kafka-python" and str(client).startswith(_KAFKA_PYTHON_BEFORE_3):
         # Older consumers of kafka-python let every request time out after 305 s: a JoinGroup may wait for 300 s.
         times["fetch_ms"] = 305_000

@@ -17,7 +17,7 @@ from kafka_chaos.contract.lane.lanes import has_compaction
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.faults.target import MEMBER
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, parse_client
-from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import LINGER_MS, LaneSpec
 from kafka_chaos.harness.experiment.lives import CONSUMER, PRODUCER, LifeSpec, Role
 from kafka_chaos.harness.workload.application.handles import Application, ApplicationMembers, ProducerFunction
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
@@ -32,7 +32,7 @@ from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer,
 from kafka_chaos.harness.workload.groups.group_kinds import ConsumerGroup, ShareGroup
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
-from kafka_chaos.harness.workload.settings import LINGER_MS, LoadSettings
+from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.transactions.load import TransactionalProducers
 from kafka_chaos.harness.workload.worker import Worker
 

@@ -161,6 +161,8 @@ class PhaseLoad:
         """Stop sending, and wait until every record has an outcome."""
         if self._settings.began is not None:
             self.span_ns = (round(self._settings.began * 1e9), time.monotonic_ns())
+        # A topic that is due may have to wait until the last fault has ended.
+        self._creation.join(self._settings.workload.settle_timeout)
         self._creation.end()
         self._creation.raise_error()
         for lane in self.lanes.values():

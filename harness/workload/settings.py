@@ -8,13 +8,10 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.events import Event
 from kafka_chaos.contract.run_directory import LOGS_FOLDER
 from kafka_chaos.harness.clients.kinds import parse_client
-from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.experiment.lane_specs import DELIVERY_TIMEOUT_MS, LINGER_MS, LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.calls import Calls
 from kafka_chaos.harness.workload.client_process import ProcessStarter, SupervisedProcess
 from kafka_chaos.harness.workload.tables import LoadTables
-
-LINGER_MS = 5
-_DELIVERY_TIMEOUT_MS = 60_000
 
 
 @dataclass(kw_only=True)
@@ -44,7 +41,7 @@ class LoadSettings:
         The lane's `producer_configs` override the harness's defaults; its other keys, such as `acks`, override both.
         """
         configs = {
-            "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
+            "message.timeout.ms": DELIVERY_TIMEOUT_MS,
             "linger.ms": LINGER_MS,
             # Else, a producer that asks for a topic's metadata would create the topic if brokers allow it.
             "allow.auto.create.topics": False,

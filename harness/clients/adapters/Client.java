@@ -207,6 +207,11 @@ public final class Client {
             settings.put("transaction.timeout.ms", begin.getInt("transaction_timeout_ms"));
         }
         Properties configs = configs(begin, settings);
+        JSONObject given = begin.getJSONObject("configs");
+        if ((given.has("request.timeout.ms") || given.has("linger.ms")) && !given.has("delivery.timeout.ms")) {
+            // The client refuses a time for delivery that is shorter than those two together: Kafka's default is not.
+            configs.remove("delivery.timeout.ms");
+        }
         Outcomes outcomes = new Outcomes();
         KafkaProducer<byte[], byte[]> producer =
             new KafkaProducer<>(configs, new ByteArraySerializer(), new ByteArraySerializer());

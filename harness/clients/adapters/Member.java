@@ -73,7 +73,11 @@ final class Member implements ConsumerRebalanceListener {
             JSONObject output = begin.getJSONObject("output");
             most = output.getString("offsets").equals("transaction") ? output.getInt("size") : 100;
         }
-        configs.put("max.poll.records", String.valueOf(most));
+        if (begin.isNull("output")) {
+            configs.putIfAbsent("max.poll.records", String.valueOf(most));
+        } else {
+            configs.put("max.poll.records", String.valueOf(most));  // A transaction has the records of one poll.
+        }
         consumer = new KafkaConsumer<>(configs, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
@@ -116,8 +120,10 @@ final class Member implements ConsumerRebalanceListener {
             if (key.equals("partition.assignment.strategy")) {
                 value = ASSIGNORS.getOrDefault(value, value);
             }
-            if (!UNKNOWN.contains(key)) {
-                found.put(RENAMED.getOrDefault(key, key), value);
+            String name = RENAMED.getOrDefault(key, key);
+            // A config under the client's own name goes before one under librdkafka's.
+            if (!UNKNOWN.contains(key) && (name.equals(key) || !configs.has(name))) {
+                found.put(name, value);
             }
         }
         return found;
@@ -407,8 +413,8 @@ final class Member implements ConsumerRebalanceListener {
             chance = new Random(output.getString("seed").hashCode());
             Properties configs = translated(output.getJSONObject("configs"));
             long delivery = Long.parseLong(configs.getProperty("delivery.timeout.ms"));
-            configs.put("request.timeout.ms", String.valueOf(Math.min(30_000, delivery / 2)));
-            configs.put("max.block.ms", String.valueOf(Math.min(15_000, delivery)));
+            configs.putIfAbsent("request.timeout.ms", String.valueOf(Math.min(30_000, delivery / 2)));
+            configs.putIfAbsent("max.block.ms", String.valueOf(Math.min(15_000, delivery)));
             producer = new KafkaProducer<>(configs, new ByteArraySerializer(), new ByteArraySerializer());
             if (isTransactional()) {
                 insist(producer::initTransactions);

@@ -52,6 +52,7 @@ public final class Sharer {
     // By place, the numbers of deliveries that were acknowledged and have no answer yet, the oldest first.
     private final Map<String, Deque<Long>> asked = new HashMap<>();
     private List<ConsumerRecord<byte[], byte[]>> held = new ArrayList<>();
+    private final int most;
     private long firstHeld;
     private long numbers;
     // When the last poll that left nothing for later began, and (`askedNs`) the last such poll before it.
@@ -68,7 +69,8 @@ public final class Sharer {
         Properties configs = Client.configs(begin, Map.of());
         configs.put("group.id", begin.getString("group"));
         configs.put("share.acknowledgement.mode", begin.getString("acknowledgement"));
-        configs.put("max.poll.records", String.valueOf(MOST));
+        configs.putIfAbsent("max.poll.records", String.valueOf(MOST));
+        most = Integer.parseInt(configs.getProperty("max.poll.records"));
         consumer = new KafkaShareConsumer<>(configs, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         consumer.setAcknowledgementCommitCallback(this::answered);
     }
@@ -217,7 +219,7 @@ public final class Sharer {
                 Client.tell(new JSONObject().put("event", "changes").put("change", "thaws"));
             }
         }
-        if (records.count() < MOST) {
+        if (records.count() < most) {
             askedNs = drainedNs;
             drainedNs = beganNs;
         }

@@ -308,8 +308,9 @@ def _check_clients(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refu
         if fault.kind == "stale" and not (has_kafka_config_names(lane.client) and checks_epochs(lane.as_lane(()))):
             client = f"the client of {lane.lane} may go back to a leader that was replaced"
             yield ("fault",), f"{client}: expected librdkafka 2.1, Java 2.3 or later"
-        loses = fault.kind in ("answer", "cut", "drop") and keys["side"] == "response" and keys["nth"] is None
-        if lane.share is not None and loses and keys["api"] in (None, "ShareFetch"):
+        # A request that is cut reaches the broker, whose response is lost.
+        loses = fault.kind == "cut" or (fault.kind in ("answer", "drop") and keys["side"] == "response")
+        if lane.share is not None and loses and keys["nth"] is None and keys["api"] in (None, "ShareFetch"):
             lost = "every ShareFetch response that is lost costs its records a delivery"
             yield ("fault",), f"{lost}, up to the limit of lane {lane.lane}: expected nth, or another api"
 

@@ -11,7 +11,14 @@ from kafka_chaos.contract.command.errors import LaneError, UsageFailure
 from kafka_chaos.contract.lane.configuration import classifications, dotted
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.groups import CLASSIC, CONSUMER, Group
-from kafka_chaos.contract.lane.lanes import has_compaction, has_delivery_limit_per_group
+from kafka_chaos.contract.lane.lanes import (
+    CONSUMER_OFFSETS,
+    TRANSACTION_STATE,
+    Lane,
+    has_compaction,
+    has_delivery_limit_per_group,
+)
+from kafka_chaos.contract.lane.metadata import may_elect_uncleanly
 from kafka_chaos.contract.lane.share import USUAL_LIMIT
 from kafka_chaos.faults.fault import concerns
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, parse_client
@@ -25,9 +32,15 @@ from kafka_chaos.harness.cluster.security import PLAINTEXT
 from kafka_chaos.harness.experiment import lane_specs
 from kafka_chaos.harness.experiment.checks.faults import check_entries, check_faults
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
-from kafka_chaos.harness.experiment.known_configs import UNCLEAN, refused_broker_keys, refused_keys
+from kafka_chaos.harness.experiment.known_configs import UNCLEAN, number_in, refused_broker_keys, refused_keys
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, PhaseSpec, Refusals, raise_first
 from kafka_chaos.harness.signals import new_client
+
+_LARGEST_BATCH = 1_048_588
+"""`message.max.bytes` by default; clients make batches of at most a million bytes."""
+_LONG_ANSWER_MS = 10_000
+_LONGEST_TRANSACTION_MS = 900_000
+_SHORTEST_SESSION = "group.min.session.timeout.ms"
 
 
 def _check_lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpec) -> Refusals:
@@ -38,7 +51,7 @@ def _check_lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpe
     if lane.idempotence and not oldest.has_idempotence:
         yield ("idempotence",), f"Kafka {oldest.number} has no idempotent producers: they came with 0.11"
     try:
-        lane.as_lane((), cluster.as_layout())
+        yield from _check_with_brokers(cluster, phase, lane, lane.as_lane((), cluster.as_layout()))
     except LaneError as error:
         yield (*error.key.split("."),), f"{error.shown}: expected {error.expected}"
     except UsageFailure as failure:
@@ -80,6 +93,43 @@ def _check_lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpe
     yield from _check_share(cluster, lane)
 
 
+def _check_with_brokers(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpec, known: Lane) -> Refusals:
+    """Refusals of values with which brokers would not do what the prediction for the lane, `known`, expects."""
+    topic, brokers = lane.all_topic_configs, cluster.broker_configs
+    retention = number_in(topic, "retention.ms", number_in(brokers, "log.retention.ms", -1))
+    if known.cleanup_policy is None and 0 <= retention <= 1000 * (
+        phase.workload.duration + phase.workload.settle_timeout
+    ):
+        message = f"retention.ms is {retention}, so that records may be removed while the run goes on"
+        yield ("cleanup_policy",), f"{message}: the lane needs cleanup_policy: delete, or a longer time"
+    largest = number_in(topic, "max.message.bytes", number_in(brokers, "message.max.bytes", _LARGEST_BATCH))
+    if lane.acks == "0" and largest < _LARGEST_BATCH:
+        message = "with acks: 0, nobody is told that brokers refuse a batch for its size"
+        yield ("acks",), f"{message}: expected max.message.bytes of at least {_LARGEST_BATCH}"
+    follow = {may_elect_uncleanly(one.number, known.mode) for one in cluster.as_layout().versions}
+    if lane.unclean_leader_election and len(follow) > 1:
+        message = "controllers follow it from Kafka 3.9 on, and which one is active nobody can say"
+        yield ("unclean_leader_election",), f"{message}: expected brokers of 3.9 and later, or older ones"
+    if lane.acks == "1" or (lane.acks == "all" and lane.replication_factor == 1 and not lane.idempotence):
+        for key in ("request.timeout.ms", "socket.timeout.ms"):
+            if number_in(lane.producer_configs, key, _LONG_ANSWER_MS) < _LONG_ANSWER_MS:
+                message = "the model's leaders answer in time: a record that is sent again may be there twice"
+                yield ("producer_configs", key), f"{message}: expected at least {_LONG_ANSWER_MS}"
+    for key, topic_name in (("consumer_offsets", CONSUMER_OFFSETS), ("transaction_state", TRANSACTION_STATE)):
+        internal = getattr(known, key)
+        if internal is None:
+            continue
+        replicas = internal.replication_factor or lane.replication_factor
+        if replicas > cluster.brokers or internal.min_insync_replicas > replicas:
+            needs = (
+                f"{topic_name} would have {replicas} replicas, of which {internal.min_insync_replicas} must be in sync"
+            )
+            yield (), f"{needs}: expected broker_configs that {cluster.brokers} brokers can serve"
+    longest = number_in(brokers, "transaction.max.timeout.ms", _LONGEST_TRANSACTION_MS)
+    if lane.transactional is not None and lane.transactional.timeout_ms > longest:
+        yield ("transactional", "timeout_ms"), f"expected at most {longest}, the brokers' transaction.max.timeout.ms"
+
+
 def _check_created_late(phase: PhaseSpec, lane: lane_specs.LaneSpec, at: float) -> Refusals:
     """Refusals of `created_at` if something needs the topic earlier, or a fault is over before the topic exists."""
     loops = {other.lane: other.loop.source for other in phase.lanes if other.loop is not None}
@@ -97,9 +147,12 @@ def _check_created_late(phase: PhaseSpec, lane: lane_specs.LaneSpec, at: float) 
 
 
 def _check_session(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
-    """Refusals of a session time-out that differs from the brokers', where brokers decide it (KIP-848)."""
+    """Refusals of a session time-out that brokers refuse, or that differs from theirs, if they decide it (KIP-848)."""
     session = int(cluster.broker_configs.get(GROUP_SESSION_TIMEOUT, DEFAULTS["kraft"][GROUP_SESSION_TIMEOUT]))
+    shortest = number_in(cluster.broker_configs, _SHORTEST_SESSION, int(DEFAULTS["brokers"][_SHORTEST_SESSION]))
     for path, group in _groups_of(lane):
+        if group.protocol == CLASSIC and group.session_timeout_ms < shortest:
+            yield (*path, "session_timeout_ms"), f"expected at least {shortest}, the brokers' {_SHORTEST_SESSION}"
         if group.protocol == CONSUMER and group.session_timeout_ms != session:
             message = f"brokers with KIP-848 decide by {GROUP_SESSION_TIMEOUT}: expected {session}, or set it"
             yield (*path, "session_timeout_ms"), f"{message} in cluster.broker_configs"
@@ -195,7 +248,8 @@ def _check_client_keys(lane: lane_specs.LaneSpec) -> Refusals:
         configs = {**lane.consumer_configs, **protocol, "group.id": lane.lane}
         yield from _check_librdkafka(Consumer, "consumer_configs", configs)
     if lane.producer_configs and lane.client == IN_PROCESS:
-        configs = {**lane.producer_configs, "enable.idempotence": lane.idempotence}
+        defaults = {"message.timeout.ms": lane_specs.DELIVERY_TIMEOUT_MS, "linger.ms": lane_specs.LINGER_MS}
+        configs = {**defaults, **lane.producer_configs, "enable.idempotence": lane.idempotence}
         if lane.transactional is not None:
             # Whatever the lane sets, its records time out before their transaction (workload.settings).
             timeout_ms = lane.transactional.timeout_ms
@@ -250,14 +304,20 @@ def check(experiment: Experiment) -> None:
             if kind not in FAULT_KINDS:
                 place = ("phases", number, "outside_faults", index)
                 raise ExperimentError(place, f"{kind!r} is not a fault kind: expected one of {', '.join(FAULT_KINDS)}")
+            if kind == "power-loss" and number > 0:
+                place = ("phases", number, "outside_faults", index)
+                raise ExperimentError(
+                    place, "records of earlier phases may be lost, too: expected it in the first phase"
+                )
         for index, lane in enumerate(phase.lanes):
             at_lane = ("phases", number, "lanes", index)
             if lane.lane in names:
                 raise ExperimentError((*at_lane, "lane"), f"{lane.lane!r} names two lanes")
-            if lane.topic_name in topics:
+            # Kafka takes `.` and `_` for the same, in names of metrics.
+            if (topic := lane.topic_name.replace(".", "_")) in topics:
                 raise ExperimentError((*at_lane, "topic"), f"{lane.topic_name!r} is the topic of two lanes")
             names.add(lane.lane)
-            topics.add(lane.topic_name)
+            topics.add(topic)
             raise_first(at_lane, _check_lane(cluster, phase, lane))
         check_faults(cluster, number, phase)
         raise_first((), _check_configs(cluster, number, phase))

@@ -94,8 +94,8 @@ class PacedProducers(LaneProducers):
             for slot in self.slots:
                 if (producer := slot.client) is not None and not producer.failed_for_good:
                     with self._calls.awaiting(producer.lane, f"{producer.lane}-{slot.number}", "send"):
-                        # The records that are due by now, at the rate, without those that were sent.
-                        producer.send(max(0, int((now - slot.life_began) * self._rate) - producer.sent))
+                        # The records that are due by now, the first one at once, without those that were sent.
+                        producer.send(max(0, 1 + int((now - slot.life_began) * self._rate) - producer.sent))
             self._poll(_TICK_S)
             for number, producer in enumerate(self.producers):
                 if (why := producer.failed_for_good) and number not in failed:

@@ -102,6 +102,7 @@ class _TransactionalId(Worker):
         self.sender: LaneProducer | None = None
         self._producers, self._load, self._size = producers, load, settings.size
         self._rate = load.workload.rate / settings.producers
+        self._turn = number / settings.producers
         self._restarts = restart_times(settings, number, load.workload.duration - (lane.created_at or 0.0))
         self._random = random.Random(f"{load.seed}/{lane.lane}-{number}")
         self._current: TransactionalProducer | None = None
@@ -114,8 +115,10 @@ class _TransactionalId(Worker):
             self._current = self._begin_incarnation()
             start = time.monotonic()
             size, written = self._size, 0
+            # The first transaction is due at once; after it, the producers take turns.
+            paced_from = start - (1 + self._turn) * size / self._rate
             while self._producers.sending.is_set() and self._current is not None:
-                due = int((time.monotonic() - start) * self._rate) - written
+                due = int((time.monotonic() - paced_from) * self._rate) - written
                 # The first transaction is not paced: all lanes wait until each has an acknowledgement.
                 if written and due < size:
                     self._current.sender.poll(min((size - due) / self._rate, _TICK_S))
