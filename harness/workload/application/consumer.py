@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
@@ -164,6 +165,12 @@ class ApplicationConsumer:
         self.is_closed = True
         self._assignment.note_revoked(self._assignment.held)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def stop_recording(self) -> None:
         """Record nothing more: the application has ended."""
         rows, self._rows = self._rows, None
@@ -178,6 +185,10 @@ class ApplicationConsumer:
             self._rows.handle(kind, values)
 
     def _note_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        partitions = list(partitions)
+        if any(one.topic == self._recorder.topic and one.offset == OFFSET_END for one in partitions):
+            message = "a consumer that begins at the end misses what came before, as with auto.offset.reset=latest"
+            raise UsageFailure(f"{message}: expected another offset")
         self._assignment.change_name(self._in_topic(partitions))
 
     def _record(self, messages: Iterable[Any]) -> None:

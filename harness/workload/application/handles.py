@@ -256,7 +256,7 @@ class ProducerFunction(ApplicationProducers, LaneProducers):
         self._thread.start()
         while sending.is_set() and self._thread.is_alive():
             self._thread.join(_INTERVAL_S)
-        self._thread.end()
+        self._thread.end(self._load.workload.settle_timeout)
 
 
 def _as_text(value: object) -> str:

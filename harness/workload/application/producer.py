@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -143,6 +143,16 @@ class ApplicationProducer:
     def flush(self, timeout: float = -1) -> int:
         with self._timed("flush"):
             return int(self._client.flush(timeout))
+
+    def close(self) -> bool:
+        """Wait for all outcomes; the client itself ends with the load."""
+        return self.flush() == 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def produce(
         self,
