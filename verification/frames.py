@@ -14,12 +14,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.checker import Request, judged_by_spark
 from kafka_chaos.verification.engines.spark_engine import SCHEMAS
-from kafka_chaos.verification.inputs.run_directory import (
-    RunDirectory,
-    refuse_similar_names,
-    require_tables,
-    with_documents,
-)
+from kafka_chaos.verification.inputs.run_directory import RunDirectory, require_tables, with_documents
 from kafka_chaos.verification.inputs.storage import RunPath, run_path
 from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.judging.result import RunVerdict
@@ -63,8 +58,8 @@ def verify_frames(
     require_tables(None, known, tables)
     run = RunDirectory(None, known, tables)
     if metadata is not None:
-        folder = run_path(metadata)
-        refuse_similar_names(folder)
+        if not (folder := run_path(metadata)).is_dir():
+            raise RunDirectoryError(folder, "no such directory, expected one with events.jsonl and other documents")
         run = with_documents(run, folder)
     return judged_by_spark(run, produced.sparkSession, Request(), frames)
 

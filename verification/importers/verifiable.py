@@ -22,8 +22,6 @@ from kafka_chaos.verification.inputs.storage import RunPath
 
 MILLISECOND = 1_000_000
 UNDECODABLE = (-1, -1)
-MOST_UNTOLD = 1_000_000
-"""A number read that is this far above all that were reported is somebody else's, no record without a line."""
 CERTAINLY_NOT_WRITTEN = ("RecordTooLargeException", "SerializationException", "InvalidTopicException")
 """Errors that exclude every attempt. After any other error, an earlier attempt may be in the log: info."""
 
@@ -226,8 +224,7 @@ def _take_send(event: _Event, writer: RunWriter, seen: _Seen, started_ns: int, *
 
 
 def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock: Clock) -> None:
-    assignment = 0
-    limit_reached = False
+    assignment, limit_reached = 0, False
     last: dict[tuple[str, int], int] = {}
     batch: list[tuple[str, int, int]] = []
     for event in _events(path, seen):
@@ -298,8 +295,7 @@ def _add_untold(writer: RunWriter, seen: _Seen) -> None:
     for (topic, producer_id), sent in seen.sent.items():
         end = max(max(sent.reported) + 1, sent.announced)
         if not sent.ended:
-            read = seen.highest_read.get((topic, producer_id), -1) + 1
-            end = max(end, read if read < end + MOST_UNTOLD else 0)
+            end = max(end, seen.highest_read.get((topic, producer_id), -1) + 1)
         for seq in range(end):
             if seq not in sent.reported:
                 who = {"lane": topic, "producer_id": producer_id, "seq": seq}

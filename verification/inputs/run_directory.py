@@ -95,15 +95,6 @@ class RunDirectory:
 def open_run(path: str | RunPath) -> RunDirectory:
     """Open and check the run directory at `path`, local or with a scheme; see the module's guarantee."""
     root = run_path(path)
-    refuse_similar_names(root)
-    lanes = read_lanes(root / contract.LANES_FILE)
-    tables = read_tables(root)
-    require_tables(root, lanes, tables)
-    return with_documents(RunDirectory(root, lanes, tables), root)
-
-
-def refuse_similar_names(root: RunPath) -> None:
-    """Raise `RunDirectoryError` if there is no such folder, or for a part of a run but for its name."""
     if not root.is_dir():
         raise contract.RunDirectoryError(root, "no such directory, expected a run directory")
     # An entry that is a part of the run but for its name, where that part is missing, would be read by nobody.
@@ -123,6 +114,10 @@ def refuse_similar_names(root: RunPath) -> None:
             holds_rows = part not in TABLES or entry.is_dir() or bare.endswith(".parquet")
             if is_like and holds_rows and not is_unfinished:
                 raise contract.RunDirectoryError(entry, f"looks like {part}, which is missing: rename it, or remove it")
+    lanes = read_lanes(root / contract.LANES_FILE)
+    tables = read_tables(root)
+    require_tables(root, lanes, tables)
+    return with_documents(RunDirectory(root, lanes, tables), root)
 
 
 def with_documents(run: RunDirectory, folder: RunPath) -> RunDirectory:

@@ -198,9 +198,8 @@ def _lacks_of_groups(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterato
             rows = counted(ledger.doubled, "row")
             yield Doubt(f"assignments/ and commits/ hold {rows} of group {group} twice")
     if facts.without_input:
-        yield NotSearched(
-            f"produced/ names no input of {counted(facts.without_input, 'record')} of a loop", LOOP_ANOMALIES
-        )
+        without_input = counted(facts.without_input, "record")
+        yield NotSearched(f"produced/ names no input of {without_input} of a loop", LOOP_ANOMALIES)
 
 
 def _lacks_of_shares(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Lack]:
