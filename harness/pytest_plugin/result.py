@@ -95,7 +95,7 @@ class ChaosRun:
             return
         found = f"found {count:,}" if count is not None else f"not judged ({lane.not_judged[wanted]})"
         if is_doubtful:
-            found += f", and the lane's verdict is unknown: {'; '.join(lane.reasons)}"
+            found += f", and the evidence of the lane is incomplete: {'; '.join(lane.reasons)}"
         lines = [f"{wanted} in lane {name}: expected {expected}, {found}"]
         lines.append(f"  predicted: {lane.status_described(wanted)}")
         lines += [f"  {record}" for record in self._records(lane, wanted)]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -99,11 +100,14 @@ def test_what_was_not_judged_fulfils_no_claim(tmp_path: Path, claim: str) -> Non
 
 def test_a_lane_that_is_unknown_fulfils_no_claim_that_something_is_rare(tmp_path: Path) -> None:
     run = a_run(tmp_path, lost_write=5)
-    run.result = replace(run.result, lanes=(replace(run.lane("orders"), verdict=Verdict.UNKNOWN, reasons=("why",)),))
-    run.assert_some("orders", "lost_write")
-    for claim in (run.assert_none, partial(run.assert_at_most, most=5)):
-        with pytest.raises(AssertionError, match=r"found \d, and the lane's verdict is unknown: why"):
-            claim("orders", "lost_write")
+    lane = replace(run.lane("orders"), reasons=("why",))
+    lacking: Any = SimpleNamespace(missing=("why",))
+    for doubtful in (replace(lane, verdict=Verdict.UNKNOWN), replace(lane, ledger=lacking)):
+        run.result = replace(run.result, lanes=(doubtful,))
+        run.assert_some("orders", "lost_write")
+        for claim in (run.assert_none, partial(run.assert_at_most, most=5)):
+            with pytest.raises(AssertionError, match=r"found \d, and the evidence of the lane is incomplete: why"):
+                claim("orders", "lost_write")
 
 
 def test_a_violation_is_explained_with_its_first_records(tmp_path: Path) -> None:

@@ -32,7 +32,13 @@ from kafka_chaos.harness.cluster.security import PLAINTEXT
 from kafka_chaos.harness.experiment import lane_specs
 from kafka_chaos.harness.experiment.checks.faults import check_entries, check_faults
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
-from kafka_chaos.harness.experiment.known_configs import UNCLEAN, number_in, refused_broker_keys, refused_keys
+from kafka_chaos.harness.experiment.known_configs import (
+    SHORTEST_RETENTION_MS,
+    UNCLEAN,
+    number_in,
+    refused_broker_keys,
+    refused_keys,
+)
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, PhaseSpec, Refusals, raise_first
 from kafka_chaos.harness.signals import new_client
 
@@ -97,9 +103,8 @@ def _check_with_brokers(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs
     """Refusals of values with which brokers would not do what the prediction for the lane, `known`, expects."""
     topic, brokers = lane.all_topic_configs, cluster.broker_configs
     retention = number_in(topic, "retention.ms", number_in(brokers, "log.retention.ms", -1))
-    if known.cleanup_policy is None and 0 <= retention <= 1000 * (
-        phase.workload.duration + phase.workload.settle_timeout
-    ):
+    run_ms = 1000 * (phase.workload.duration + phase.workload.settle_timeout)
+    if known.cleanup_policy is None and SHORTEST_RETENTION_MS <= retention <= run_ms:
         message = f"retention.ms is {retention}, so that records may be removed while the run goes on"
         yield ("cleanup_policy",), f"{message}: the lane needs cleanup_policy: delete, or a longer time"
     largest = number_in(topic, "max.message.bytes", number_in(brokers, "message.max.bytes", _LARGEST_BATCH))

@@ -74,6 +74,7 @@ def test_the_harness_s_own_defaults_go_before_those_of_kafka() -> None:
          {"fetch_ms": 45_000, "request_ms": 30_000}),
         (", client: java, producer_configs: {request.timeout.ms: 1500}", "", {"request_ms": 1_500, "fetch_ms": 30_000}),
         (", client: kafka-python, producer_configs: {request_timeout_ms: 9000}", "", {"request_ms": 9_000}),
+        (", client: java 2.8.2, producer_configs: {retry.backoff.ms: 15000}", "", {"retry_ms": 15_000}),
         (", client: kafka-python", "", {"fetch_ms": 30_000}),
         (", client: kafka-python 2.2.15", "", {"fetch_ms": 305_000}),
         (", client: aiokafka", "", {"request_ms": 60_000, "fetch_ms": 40_000}),

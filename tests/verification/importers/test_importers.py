@@ -94,6 +94,15 @@ def test_a_batch_cut_short_by_the_limit_is_the_last_one_of_a_consumer(tmp_path: 
     assert f"{more}, line 5: record_data: comes after a batch that --max-messages cut short" in result.output
 
 
+def test_a_reset_below_the_position_is_a_new_name_only_where_what_was_read_may_be_lost(tmp_path: Path) -> None:
+    producer = lines(tmp_path / "p", START, sent("0", 4), sent("1", 5))
+    consumer = lines(tmp_path / "c", START, given("0", 4), given("1", 5), given("0", 4))
+    for options, names in (((), 1), (("--unclean-leader-election",), 2), (("--faults", "power-loss"), 2)):
+        out = tmp_path / "_".join(["run", *options])
+        assert run("verifiable", producer, "--consumer", consumer, "--out", out, *options).exit_code == 0
+        assert len({row["consumer"] for row in rows_in(out / "consumed")}) == names
+
+
 def test_what_the_verifiable_tools_tell(tmp_path: Path) -> None:
     data = {"timestamp": 9001, "name": "tool_data", "sent": 6, "acked": 2, "target_throughput": -1, "avg_throughput": 1}
     refused = failed("2", "RecordTooLargeException"), failed("3", "TimeoutException")

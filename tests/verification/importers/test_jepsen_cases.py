@@ -116,6 +116,14 @@ def test_a_seek_to_the_beginning_keeps_no_position(tmp_path: Path) -> None:
     assert not counted(verified_by_duckdb(imported(tmp_path, operations, "j")))
 
 
+def test_a_rebalance_may_lie_between_any_two_polls_of_an_operation(tmp_path: Path) -> None:
+    invoked, polled = poll(1, {"x": [(0, 1), (1, 2)]}, {"x": [(0, 1)]})
+    sent = send(0, "ok", ("x", 1, 0), ("x", 2, 1))
+    for more in ({}, {"rebalance-log": [{"keys": ["x"]}]}):
+        run_dir = imported(tmp_path, history(sent, [invoked, {**polled, **more}]), f"j{len(more)}")
+        assert bool(counted(verified_by_duckdb(run_dir))) is not bool(more)
+
+
 def test_without_transactions_a_failed_write_that_is_read_is_a_false_failure(tmp_path: Path) -> None:
     operations = CASES["a failed write is read"].operations
     run_dir = imported(tmp_path, operations, "plain", transactional=None)
