@@ -33,8 +33,12 @@ def fetch_tiered(
     files: dict[PartitionId, Path] = {}
     for (topic, partition), end in ends.items():
         with connect(end.leader) as leader:
-            start = leader.fetch(topic, partition, offset=end.high_watermark).log_start
-            path = folder / f"{topic}-{partition}" / f"{max(0, start):020d}.log"  # start: −1 in an error's answer
+            try:
+                start = _log_start(leader, topic, partition, end.high_watermark)
+            except WaitTimeout as failure:
+                say(f"{failure}: the whole partition counts as missing from the log")
+                start = end.high_watermark
+            path = folder / f"{topic}-{partition}" / f"{start:020d}.log"
             path.parent.mkdir(parents=True)
             with path.open("wb") as file:
                 offset = start
@@ -49,6 +53,17 @@ def fetch_tiered(
                     offset = batches[-1].last_offset + 1
         files[topic, partition] = path
     return files
+
+
+def _log_start(leader: BrokerClient, topic: str, partition: int, high_watermark: int) -> int:
+    """The partition's first offset; just after a fault, the leader may not answer for the partition yet."""
+
+    def answered() -> tuple[int, ...]:
+        answer = leader.fetch(topic, partition, offset=high_watermark)
+        return (answer.log_start,) if answer.error == NONE else ()
+
+    awaited = f"{leader.address} to name the start of {topic}-{partition}"
+    return wait_until(answered, awaited, timeout=_PATIENCE_SECONDS, interval=0.1)[0]
 
 
 def _fetch_batches(leader: BrokerClient, topic: str, partition: int, offset: int) -> tuple[Batch, ...]:
