@@ -57,9 +57,9 @@ def pacing(tmp_path: Path) -> Iterator[Pacing]:
     loads: list[LoadSettings] = []
 
     def paced(
-        *lives: LifeSpec, began: float | None = None, connect: Callable[[int, int], Any] = Sender, **given: Any
+        *lives: LifeSpec, connect: Callable[[int, int], Any] = Sender, rate: float = 600, **given: Any
     ) -> PacedProducers:
-        loads.append(load_of(tmp_path, workload=WorkloadSpec(rate=600), began=began, **given))
+        loads.append(load_of(tmp_path, workload=WorkloadSpec(rate=rate), **given))
         return PacedProducers(connect, loads[0], lives)
 
     yield paced
@@ -83,6 +83,14 @@ def test_fresh_producers_start_once_the_times_count_and_share_the_rate(pacing: P
     assert producing.sent == first + second + third
     producing.finish(1, threading.Event())
     assert [sender.ended for sender in producing.producers] == ["left"] * 3
+
+
+def test_each_producer_sends_its_first_record_at_once(pacing: Pacing) -> None:
+    producing = pacing(*[LifeSpec(at=0.0)] * 5, began=time.monotonic(), rate=0.1)
+    thread, sending = running(producing)
+    wait_until(lambda: [one.sent for one in producing.producers] == [1] * 6, "six records to be sent", timeout=10)
+    sending.clear()
+    thread.join(10)
 
 
 def test_the_load_goes_on_until_every_producer_has_failed(pacing: Pacing) -> None:
