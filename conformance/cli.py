@@ -86,7 +86,8 @@ def run_command(
         for scenario in scenarios:
             if scenario.needs_zookeeper is not None:
                 raise UsageFailure(f"scenario run --kraft: {scenario.id}: {scenario.needs_zookeeper}")
-    from kafka_chaos.conformance.scenario.runner import results_json, run_scenarios, write_or_refuse
+    from kafka_chaos.conformance.scenario.clusters import ClusterPool
+    from kafka_chaos.conformance.scenario.runner import results_json, run_scenario, write_or_refuse
     from kafka_chaos.conformance.scenario.telling.console import ConsoleReporter, summary
 
     planned = [scenario.id for scenario in scenarios for _ in range(repeat)]
@@ -115,7 +116,10 @@ def run_command(
             if reporter is not None:
                 reporter(kind, event)
 
-        run_scenarios(scenarios, repeat=repeat, notify=notify, kraft_version=kraft)
+        with ClusterPool(kraft_version=kraft) as pool:
+            for scenario in scenarios:
+                for _ in range(repeat):
+                    run_scenario(scenario, pool, notify=notify)
     final_results = results()
     if as_json:
         click.echo(_json_text(final_results), nl=False)

@@ -130,15 +130,10 @@ class Producers:
             self._ending.wait(_POLL_INTERVAL_S)
 
 
-def read_to_end(bootstrap_servers: str, topic: str) -> list[tuple[int, str]]:
-    """(offset, name) of each record that a consumer reads from the first offset to the end of partition 0."""
-    return read_partitions(bootstrap_servers, topic, [0])[0]
-
-
 def read_partitions(
     bootstrap_servers: str,
     topic: str,
-    partitions: Sequence[int],
+    partitions: Sequence[int] = (0,),
     *,
     timeout: float = 20.0,
     isolation: str = "read_committed",

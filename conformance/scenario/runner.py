@@ -130,17 +130,6 @@ def run_scenario(
     return record
 
 
-def run_scenarios(
-    scenarios: Iterable[Scenario], *, repeat: int, notify: Listener, kraft_version: str | None
-) -> list[ScenarioRecord]:
-    """Run scenarios, each `repeat` times; clusters are shared and removed at the end.
-
-    `kraft_version`: if given, the clusters run in KRaft mode (`ClusterProfile.in_kraft`).
-    """
-    with ClusterPool(kraft_version=kraft_version) as pool:
-        return [run_scenario(scenario, pool, notify=notify) for scenario in scenarios for _ in range(repeat)]
-
-
 def _crash_text(error: Exception) -> str:
     """The words for a scenario that crashed: the error, and its place in the project's own code."""
     frames = traceback.extract_tb(error.__traceback__)

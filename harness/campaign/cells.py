@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, Self
+from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.command.files import write_whole
@@ -33,11 +33,6 @@ class ShareOfRuns:
     """The share of runs that found an anomaly. `counts`: the number of findings in each run that judged the anomaly."""
 
     counts: Sequence[int]
-
-    @classmethod
-    def from_runs(cls, runs: Iterable[LaneRun], anomaly: str) -> Self:
-        """The share of the lanes' runs that showed an anomaly, out of the runs that judged it."""
-        return cls([run.found.get(anomaly, 0) for run in runs if anomaly not in run.not_judged])
 
     @property
     def run_count(self) -> int:
@@ -103,7 +98,10 @@ class CellSummary:
         """The shares of runs with each anomaly, by the names of `COLUMNS`, and of other anomalies that a run showed."""
         others = {name for run in self.runs for name in run.found} - set(COLUMNS.values())
         names = {**COLUMNS, **{name: name for name in sorted(others)}}
-        return {name: ShareOfRuns.from_runs(self.runs, anomaly) for name, anomaly in names.items()}
+        return {
+            name: ShareOfRuns([run.found.get(anomaly, 0) for run in self.runs if anomaly not in run.not_judged])
+            for name, anomaly in names.items()
+        }
 
     @property
     def gaps(self) -> tuple[float, float, float] | None:

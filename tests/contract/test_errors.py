@@ -1,6 +1,6 @@
 """How messages name what they count."""
 
-from kafka_chaos.contract.command.errors import UsageFailure, first_line, shortened
+from kafka_chaos.contract.command.errors import UsageFailure, shortened
 
 
 def test_what_a_user_wrote_never_hides_what_a_message_says_of_it() -> None:
@@ -16,9 +16,3 @@ def test_a_message_of_many_lines_says_how_many_it_leaves_out() -> None:
     assert last == f"… and {40 - len(lines)} more lines"
     assert len("\n".join(lines)) <= 1_900
     assert shortened("one\ntwo") == "one\ntwo"
-
-
-def test_the_first_line_of_an_error_without_text_is_its_type() -> None:
-    assert first_line(OSError("\nno route\nto the host")) == "no route"
-    assert first_line(MemoryError()) == "MemoryError"
-    assert first_line("\n") == ""

@@ -7,13 +7,6 @@ import pytest
 from kafka_chaos.contract.command.files import UNFINISHED_GLOB, appearing_whole, cache_home, write_whole
 
 
-def test_a_later_text_replaces_an_earlier_one_and_nothing_else_is_left(tmp_path: Path) -> None:
-    write_whole(tmp_path / "a.json", "first")
-    write_whole(tmp_path / "a.json", "zweitens: ü\n")
-    assert (tmp_path / "a.json").read_bytes() == "zweitens: ü\n".encode()
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
-
-
 def test_while_it_is_written_a_file_has_another_name(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("old")
     with appearing_whole(tmp_path / "a") as part, appearing_whole(tmp_path / "a") as other:

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
-from kafka_chaos.conformance.scenario.clients import Producers, commit_an_offset, read_to_end
+from kafka_chaos.conformance.scenario.clients import Producers, commit_an_offset, read_partitions
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
 from kafka_chaos.conformance.scenario.steps.availability import AvailabilitySteps
 from kafka_chaos.conformance.scenario.steps.controllers import ControllerSteps
@@ -225,7 +225,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
 
     def read(self) -> list[str]:
         """The records that a consumer reads from the beginning to the end of the partition."""
-        return [record for _, record in read_to_end(self.lease.cluster.bootstrap_servers, self.topic)]
+        return [record for _, record in read_partitions(self.lease.cluster.bootstrap_servers, self.topic)[0]]
 
     def bootstrap_settings(self, *brokers: int) -> dict[str, object]:
         """Client settings with which a producer asks only these brokers for the leader."""

@@ -55,16 +55,13 @@ class ConsoleReporter:
         if self._run > 1:
             self._held_events.append((kind, event))
             if kind == "verdict":
-                self._print_later_run(event)
+                held, self._held_events = self._held_events, []
+                if event.verdict == "conforms":
+                    self._print(Text.assemble(f"{event.scenario}, {self._run_of_scenario()}: ", _verdict(event)))
+                    held = []
+                for held_kind, held_event in held:
+                    self._print_event(held_kind, held_event)
         else:
-            self._print_event(kind, event)
-
-    def _print_later_run(self, record: ScenarioRecord) -> None:
-        held, self._held_events = self._held_events, []
-        if record.verdict == "conforms":
-            self._print(Text.assemble(f"{record.scenario}, {self._run_of_scenario()}: ", _verdict(record)))
-            return
-        for kind, event in held:
             self._print_event(kind, event)
 
     def _print_event(self, kind: str, event: Any) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from kafka_chaos.conformance.scenario.clients import read_to_end
+from kafka_chaos.conformance.scenario.clients import read_partitions
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterProfile
 from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.conformance.scenario.play import Play
@@ -67,11 +67,11 @@ class TransactionsStage(LockStep):
         with BrokerClient(cluster.addresses[leader_of(cluster, source, 0)], timeout=15) as leader:
             for record in records:
                 leader.produce(source, record)
-        self.fact("the input", [record for _, record in read_to_end(cluster.bootstrap_servers, source)])
+        self.fact("the input", [record for _, record in read_partitions(cluster.bootstrap_servers, source)[0]])
 
     def handle_input(self, producer: str) -> None:
         """A loop reads the input at the group's offset, and writes the record NUMBER:INPUT; numbers begin with 1."""
-        inputs = dict(read_to_end(self.lease.cluster.bootstrap_servers, self.clients.source))
+        inputs = dict(read_partitions(self.lease.cluster.bootstrap_servers, self.clients.source)[0])
         self.write(producer, f"{self.offset + 1}:{inputs[self.offset]}")
 
     def commit(self, producer: str) -> None:

@@ -62,10 +62,11 @@ def emit_broker_events(
     """
     earliest: dict[tuple[object, ...], PartitionOffline | PartitionChanged] = {}
     for path in sorted([*folder.glob("broker-*.log"), *folder.glob("controller-*.log")]):
+        role, _, number = path.stem.rpartition("-")
         with path.open(encoding="utf-8", errors="replace") as lines:
             for event in read_broker_log(
                 lines,
-                node_id=_node_id(path.stem),
+                node_id=int(number) + (CONTROLLER_ID_BASE if role == "controller" else 0),
                 topics=topics,
                 monotonic_at_epoch_ns=monotonic_at_epoch_ns,
                 transactional_ids=transactional_ids,
@@ -92,12 +93,6 @@ def _content(event: PartitionOffline | PartitionChanged) -> tuple[object, ...]:
     if isinstance(event, PartitionOffline):
         return event.lane, event.partition, event.leader_epoch
     return event.lane, event.partition, event.partition_epoch, None if event.isr is None else frozenset(event.isr)
-
-
-def _node_id(name: str) -> int:
-    """The id of a node by its name: `broker-1` is 1, `controller-1` is 101."""
-    role, _, number = name.rpartition("-")
-    return int(number) + (CONTROLLER_ID_BASE if role == "controller" else 0)
 
 
 def await_replicated(admin: ClusterAdmin, lanes: Sequence[str], *, timeout: float = 60.0) -> None:

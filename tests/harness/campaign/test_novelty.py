@@ -51,13 +51,7 @@ def test_actions_states_errors_and_lines_are_told_in_one_way(tmp_path: Path) -> 
     (run / "logs").mkdir()
     (run / "logs" / "client-orders-0-producer.log").write_text("lost broker 3\n")
     assert observations_of(run) == {
-        "sarama 1.43.3, orders: acknowledge",
-        "sarama 1.43.3, orders: give_up",
-        "sarama 1.43.3, orders: info code #",
-        "sarama 1.43.3, orders: ok None",
-        "sarama 1.43.3, orders: shrink_isr",
-        "ISR of 3 during no fault",
-        "ISR of 2 during kill",
-        "a new leader during no fault",
-        "client: lost broker #",
-    }
+        "sarama 1.43.3, orders: acknowledge", "sarama 1.43.3, orders: give_up", "sarama 1.43.3, orders: info code #",
+        "sarama 1.43.3, orders: ok None", "sarama 1.43.3, orders: shrink_isr", "ISR of 3 during no fault",
+        "ISR of 2 during kill", "a new leader during no fault", "client: lost broker #",
+    }  # fmt: skip

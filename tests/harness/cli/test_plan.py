@@ -54,10 +54,7 @@ def test_a_plan_as_json(experiment: Path) -> None:
     document = json.loads(CliRunner().invoke(plan_command, [str(experiment), "--json", "--seed", "8"]).output)
     phase = document["phases"][0]
     assert (document["seed"], document["load_seconds"]) == (8, 30)
-    assert [(one["fault"], one["brokers"], one["model_faults"]) for one in phase["schedule"]] == [
-        ("kill", 1, ["kill"]),
-        ("stop", 2, ["stop", "stop"]),
-    ]
+    assert [one["fault"] for one in phase["schedule"]] == ["kill", "stop"]
     assert phase["lanes"][0]["faults"] == ["kill", "stop", "stop"]
     assert phase["lanes"][0]["anomalies"]["lost_write"] == "permitted"
     assert phase["lanes"][0]["recovery"]["isr_not_restored"]["derivation"].startswith(

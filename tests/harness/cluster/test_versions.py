@@ -27,14 +27,6 @@ def test_versions_are_listed_from_the_newest_to_the_oldest() -> None:
     assert all(newer.at_least(older.number) and not older.at_least(newer.number) for newer, older in pairs)
 
 
-@pytest.mark.parametrize(
-    ("number", "wanted", "reached"),
-    [("0.10.2.2", "0.11", False), ("0.11.0.3", "0.11", True), ("2.8.2", "2.8.2", True), ("3.9.1", "3.10", False)],
-)
-def test_a_version_is_compared_by_as_many_parts_as_are_asked_for(number: str, wanted: str, reached: bool) -> None:
-    assert VERSIONS[number].at_least(wanted) is reached
-
-
 @pytest.mark.parametrize("number", VERSIONS)
 def test_a_broker_is_only_given_keys_that_its_version_has(number: str) -> None:
     version = VERSIONS[number]

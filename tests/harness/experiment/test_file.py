@@ -103,12 +103,6 @@ REFUSALS = [
 ]  # fmt: skip
 
 
-def test_the_good_one_is_accepted() -> None:
-    experiment = parse_experiment(GOOD, "good.yaml")
-    assert [lane.lane for _, _, lane in experiment.lanes] == ["one", "two"]
-    assert all(lane.faults == ("kill",) for _, _, lane in experiment.lanes)
-
-
 @pytest.mark.parametrize(("old", "new", "key", "expected", "line"), REFUSALS)
 def test_a_refusal_names_file_line_and_key(old: str, new: str, key: str, expected: str, line: int) -> None:
     assert GOOD.count(old) >= 1

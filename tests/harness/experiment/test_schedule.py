@@ -27,14 +27,6 @@ schedule:
 """
 
 
-def test_the_same_seed_draws_the_same_and_another_seed_another() -> None:
-    first, again = parse_experiment(TEXT, "a.yaml"), parse_experiment(TEXT, "b.yaml")
-    assert first.model_dump() == again.model_dump()
-    assert len(first.phases[0].schedule) == 3
-    others = {str(one.phases[0].schedule) for one in _drawn(TEXT, seeds=20)}
-    assert len(others) == 20
-
-
 def test_a_schedule_is_the_same_on_every_machine() -> None:
     bounds = GenerateSpec(faults=("kill", "stop"), targets=("controller", "random"), count=2)
     assert bounds.draw(seed=1, phase="main", load_seconds=30, brokers=3) == [

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import report_runs as runs
 
-from kafka_chaos.harness.report import write_report
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.inputs.series import Bucket, ErrorCount, FindingRange, Gap, LaneSeries, Series
 from kafka_chaos.harness.report.report_page import LIMIT, render
@@ -254,9 +253,3 @@ def test_stays_below_its_limit_for_any_run(
     assert page.row(names[0][:60])
     if lanes > 400:
         assert "lanes with the gravest verdicts are shown" in page.text
-
-
-def test_a_run_without_tables_has_a_report(tmp_path: Path) -> None:
-    run = full_run(tmp_path)
-    assert write_report(run) == run / "report.html"
-    assert "Conforms" in Page((run / "report.html").read_text()).text

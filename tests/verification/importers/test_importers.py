@@ -61,10 +61,8 @@ PART = {"topic": "t", "partition": 0, "count": 2, "minOffset": 4, "maxOffset": 5
         ({**READ, "count": 6, "partitions": [PART]}, None),
         ({**READ, "count": 1, "partitions": [PART]}, "count is 1, but 2 record_data lines come before it"),
         ({**READ, "count": 3}, "count is 3, but 2 record_data lines come before it"),
-        ({**READ, "count": 1}, "count is 1, but 2 record_data lines come before it"),
         ({**READ, "count": 3, "partitions": [{**PART, "count": 3}]}, "does not match the record_data lines before it"),
         ({**READ, "partitions": [{**PART, "minOffset": 3}]}, "does not match the record_data lines before it"),
-        ({**READ, "partitions": [{**PART, "maxOffset": 6}]}, "does not match the record_data lines before it"),
         ({**READ, "partitions": [{**PART, "partition": 1}]}, "does not match the record_data lines before it"),
         ({**READ, "partitions": [3]}, "partitions holds 3, expected objects"),
         (given("2", -1), "was read at offset -1 of partition 0"),
@@ -116,13 +114,9 @@ def test_what_the_verifiable_tools_tell(tmp_path: Path) -> None:
     assert (lane.acks, lane.faults, lane.partitions) == ("1", ("kill",), 3)
     produced = rows_in(out / "produced")
     assert [(row["seq"], row["outcome"], row["partition"], row["offset"]) for row in produced] == [
-        (0, "ok", 0, 0),
-        (1, "ok", 2, 1),
-        (2, "fail", None, None),
-        (3, "info", None, None),
-        (4, "info", None, None),
+        (0, "ok", 0, 0), (1, "ok", 2, 1), (2, "fail", None, None), (3, "info", None, None), (4, "info", None, None),
         (5, "info", None, None),
-    ]
+    ]  # fmt: skip
     assert produced[0]["complete_ns"] == 1_000_000_000
     consumed = rows_in(out / "consumed")
     assert [(row["consumer"], row["offset"], row["producer_id"], row["seq"]) for row in consumed] == [
@@ -140,12 +134,8 @@ def test_a_producer_that_was_killed_may_have_sent_what_was_read(tmp_path: Path) 
     assert run("verifiable", producer, "--consumer", consumer, "--out", tmp_path / "run").exit_code == 0
     produced = rows_in(tmp_path / "run/produced")
     assert sorted((row["producer_id"], row["seq"], row["outcome"]) for row in produced) == [
-        (7, 0, "ok"),
-        (7, 1, "info"),
-        (7, 2, "ok"),
-        (7, 3, "info"),
-        (7, 4, "info"),
-    ]
+        (7, 0, "ok"), (7, 1, "info"), (7, 2, "ok"), (7, 3, "info"), (7, 4, "info"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -162,12 +152,10 @@ def test_a_producer_that_was_killed_may_have_sent_what_was_read(tmp_path: Path) 
         ((START, {**sent("0", 0), "timestamp": 2**60}), 2, "timestamp is 1152921504606846976, expected at most"),
         ((START, '{"name": "startup_complete", "name": "shutdown_complete"}'), 2, "key 'name' occurs twice"),
         ((sent("0", 0), {**DATA, "sent": 1, "acked": 2}), 2, "1 sent and 2 acknowledged, but 1 and 1 lines"),
-        ((sent("0", 0), {**DATA, "sent": 1, "acked": 0}), 2, "1 sent and 0 acknowledged, but 1 and 1 lines"),
         ((sent("0", 0), sent("1", 1), {**DATA, "sent": 1, "acked": 2}), 3, "but 2 and 2 lines come before it"),
         (({"timestamp": 1, "name": "records_consumed", "count": 1},), 1, "no event of VerifiableProducer"),
         ((START, sent("\u0663", 0)), 2, "expected N or P.N"),
         ((START, END, sent("0", 0)), 3, "comes after the end of the tool"),
-        ((START, {**DATA, "sent": 0, "acked": 0}, sent("0", 0)), 3, "comes after the end of the tool"),
         ((START, *({**DATA, "sent": 0, "acked": 0},) * 2), 3, "no event of VerifiableProducer at this place"),
     ],
 )
@@ -268,12 +256,9 @@ def test_an_operation_log(tmp_path: Path, form: str) -> None:
     assert (result.exit_code, result.output) == (0, f"{tmp_path / 'run'}: lane j, 2 partitions\n")
     produced = rows_in(tmp_path / "run/produced")
     assert {(r["producer_id"], r["seq"]): (r["partition"], r["offset"], r["outcome"]) for r in produced} == {
-        (0, 0): (1, 0, "ok"),
-        (0, 1): (0, None, "ok"),
-        (1, 0): (1, None, "info"),
-        (2, 0): (1, None, "fail"),
+        (0, 0): (1, 0, "ok"), (0, 1): (0, None, "ok"), (1, 0): (1, None, "info"), (2, 0): (1, None, "fail"),
         (3, 0): (1, None, "info"),
-    }
+    }  # fmt: skip
     consumed = rows_in(tmp_path / "run/consumed")
     assert [(r["consumer"], r["partition"], r["offset"], r["producer_id"], r["seq"]) for r in consumed] == [
         ("process-1/1", 1, 0, 0, 0),
@@ -323,10 +308,8 @@ def test_a_transaction_in_doubt_that_a_committed_reader_has_read_was_committed_b
         ("jsonl", "3", "expected an operation"),
         ("jsonl", '{"type": "invoke", "process": 9, "f": "send", "value": []}', "time is None"),
         ("jsonl", '{"type": "ok", "process": 9, "f": "send", "value": [], "time": 1}', "never invoked"),
-        ("jsonl", operation(value=[["push", 1]]), "neither"),
         ("jsonl", operation(value=[["send", 1, 10]]), "second time"),
         ("jsonl", operation(process="0"), "process is '0', expected a whole number, or nemesis"),
-        ("jsonl", operation(process=True), "process is True"),
         ("jsonl", operation(f="sned"), "f is 'sned', expected one of send, poll, txn"),
         ("jsonl", operation(f=["send"]), "f is ['send']"),
         ("jsonl", operation(time=True), "time is True"),
@@ -334,18 +317,13 @@ def test_a_transaction_in_doubt_that_a_committed_reader_has_read_was_committed_b
         ("jsonl", operation(value=[["send", "one", 14]]), "key 'one', expected a whole number, as other keys are"),
         ("jsonl", operation(value=[["send", 1, [14]]]), "value [14] is sent"),
         ("jsonl", operation(type="ok", process=3, value=[["send", 1, [0, 14]]]), "the answer to 13 is [0, 14]"),
-        ("jsonl", operation(type="ok", process=3, value=[["send", 1, [-1, 13]]]), "the answer to 13 is [-1, 13]"),
         ("jsonl", operation(type="ok", process=3, value=[["send", 1, 14]]), "expected [offset 13]"),
         ("jsonl", operation(process="nemesis", f="send"), "process is 'nemesis'"),
         ("jsonl", operation(f="crash", value=[["send", 1, 14]]), "f is 'crash'"),
         ("jsonl", '{"type": "invoke", ":type": "ok"}', "key 'type' occurs twice"),
-        ("edn", "{:type :invoke, :type :ok}", "occurs twice in one object"),
         ("edn", '{:type :invoke, "type" :ok}', "key 'type' occurs twice in one object"),
         ("jsonl", operation(type="ok", process=3, value=[["send", 0, 13]]), "are not those that the process invoked"),
-        ("jsonl", operation(type="ok", process=3, value=[["poll", {}]]), "are not those that the process invoked"),
         ("jsonl", operation(type="ok", process=3, f="poll", value=[]), "completes a poll, but process 3 invoked a"),
-        ("jsonl", '{"type": "invoke", "type": "ok"}', "key 'type' occurs twice"),
-        ("edn", "{:type :invoke, :process 9, :f :sned, :value [], :time 1}", "f is 'sned'"),
     ],
 )
 def test_a_bad_operation_is_named_and_nothing_is_left(tmp_path: Path, form: str, operation: str, message: str) -> None:

@@ -77,24 +77,17 @@ def test_operations_become_transactions(tmp_path: Path) -> None:
         for row in rows_in(run_dir / "transactions")
     ]
     assert sorted(found) == [
-        ("process-0", 0, 0, "committed"),
-        ("process-0", 0, 1, "aborted"),
-        ("process-0", 0, 2, "info"),
-        ("process-2", 2, 0, "committed"),
-        ("process-3", 3, 0, "info"),
-    ]
+        ("process-0", 0, 0, "committed"), ("process-0", 0, 1, "aborted"), ("process-0", 0, 2, "info"),
+        ("process-2", 2, 0, "committed"), ("process-3", 3, 0, "info"),
+    ]  # fmt: skip
     sent = {
         (row["producer_id"], row["seq"]): (row["transaction"], row["offset"], row["outcome"])
         for row in rows_in(run_dir / "produced")
     }
     assert sent == {
-        (0, 0): (0, 0, "ok"),
-        (0, 1): (0, 0, "ok"),
-        (0, 2): (1, None, "fail"),
-        (0, 3): (2, 5, "info"),
-        (2, 0): (0, 7, "ok"),
-        (3, 0): (0, None, "info"),
-    }
+        (0, 0): (0, 0, "ok"), (0, 1): (0, 0, "ok"), (0, 2): (1, None, "fail"), (0, 3): (2, 5, "info"),
+        (2, 0): (0, 7, "ok"), (3, 0): (0, None, "info"),
+    }  # fmt: skip
     assert [(row["consumer"], row["member"], row["isolation"]) for row in rows_in(run_dir / "assignments")] == [
         ("process-1/0", "process-1", "read_committed")
     ]

@@ -40,9 +40,7 @@ def test_bad_results_are_refused_with_their_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("not JSON", "Invalid JSON"),
         ('{"format_version": 2, "scenarios": []}', "format_version: Input should be 1"),
-        ("[]", "should be an object"),
         ('{"format_version": 1}', "expected scenarios, or an index of them"),
         ('{"format_version": 1, "index": [{"scenario": "acks-0"}]}', r"index\[0\]\.verdict: Field required"),
     ],
