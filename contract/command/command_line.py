@@ -55,6 +55,7 @@ _REMEDIES_OF_PATH = {
     errno.ENAMETOOLONG: "choose a shorter path",
     errno.ELOOP: "symbolic links point to each other: choose another path",
 }
+_ERRORS_OF_ENGINE = {"docker.errors": "DockerException", "requests.exceptions": "RequestException"}
 _DISK_ERRORS = {"No space left on device": errno.ENOSPC, "Read-only file system": errno.EROFS}
 
 
@@ -75,6 +76,9 @@ def invoke(command: click.Command, prog_name: str) -> int:
 
 def run_and_exit(command: Callable[[], int]) -> NoReturn:
     """Call `command`. Exit with the code that it returns, or with the code of the error that it raises."""
+    # A stream that the caller has closed is None.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     try:
         code = _exit_code_of(command)
     except KeyboardInterrupt:
@@ -116,7 +120,7 @@ def _exit_code_of(command: Callable[[], int]) -> int:
         except OSError:
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        failure = error if isinstance(error, errors.KafkaChaosError) else failure_of(error)
+        failure = failure_of(error)
         if _debugging():
             traceback.print_exception(error)
         if failure is not None:
@@ -125,7 +129,15 @@ def _exit_code_of(command: Callable[[], int]) -> int:
 
 
 def failure_of(error: BaseException) -> errors.KafkaChaosError | None:
-    """The failure to report if an error of Python or a library is due to the machine or a path; else None."""
+    """The failure to report if an error is one, or is due to the machine, the Docker engine or a path; else None."""
+    if isinstance(error, errors.KafkaChaosError):
+        return error
+    # Imports nothing, since most commands need no engine.
+    kinds = tuple(getattr(sys.modules[name], kind) for name, kind in _ERRORS_OF_ENGINE.items() if name in sys.modules)
+    if isinstance(error, kinds):
+        return errors.EnvironmentFailure(
+            f"the Docker engine failed: {error}; `kafka-chaos doctor` says what this machine lacks"
+        )
     if isinstance(error, MemoryError):
         return errors.EnvironmentFailure("no memory is left: end other programs, or use a smaller load")
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("kafka_chaos"):

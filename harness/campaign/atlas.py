@@ -87,13 +87,20 @@ class Atlas(BaseModel):
 
     def policy(self, record: Path, seeds: random.Random) -> Policy[None]:
         """Yield attempts of the trials with the fewest runs in the record. The first is made even without budget."""
+        failed = Counter[Cell]()
         for number in itertools.count():
-            tries = Counter(run.cell for run in read_lane_runs(record))
-            experiment = self.next_run(tries, seeds.randrange(2**31))
-            yield Attempt(experiment, Path(self._source).stem, ignores_budget=number == 0)
+            tries = failed + Counter(run.cell for run in read_lane_runs(record))
+            seed = seeds.randrange(2**31)
+            trials = self.next_trials(tries, seed)
+            cluster, lanes = trials[0].cell.cluster, [trial.lane for trial in trials]
+            experiment = self.experiment(cluster, trials[0].family, lanes, seed)
+            outcome = yield Attempt(experiment, Path(self._source).stem, ignores_budget=number == 0)
+            if isinstance(outcome, Exception):
+                # Not in the record. The other clusters come first now: the failure may be this cluster's.
+                failed.update(trial.cell for trial in self.trials if trial.cell.cluster == cluster)
 
-    def next_run(self, tries: Mapping[Cell, int], seed: int) -> Experiment:
-        """The next run's experiment, with the trials that were tried least; among equals, the first cluster's trials.
+    def next_trials(self, tries: Mapping[Cell, int], seed: int) -> Sequence[Trial]:
+        """The trials of the next run, those that were tried least; among equals, the first cluster's trials.
 
         `tries`: in how many runs each cell was.
         """
@@ -104,8 +111,7 @@ class Atlas(BaseModel):
         )
         first = trials[0]
         group = [trial for trial in trials if (trial.cell.cluster, trial.family) == (first.cell.cluster, first.family)]
-        lanes = [trial.lane for trial in group[: self.lanes_per_run]]
-        return self.experiment(first.cell.cluster, first.family, lanes, seed)
+        return group[: self.lanes_per_run]
 
     def experiment(self, cluster: str, family: str, lanes: Iterable[Mapping[str, Any]], seed: int) -> Experiment:
         """The experiment with these lanes; raises `UsageFailure` if it is not valid."""

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.command_line import QUIET, ExperimentPath
-from kafka_chaos.contract.command.errors import KafkaChaosError, counted
+from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.engines import ENGINE, Engine
 
 if TYPE_CHECKING:
@@ -51,12 +52,15 @@ class CampaignOptions:
         `make_policy` gets the random generator that draws the runs' seeds. `runs`: the largest number of runs.
         """
         from kafka_chaos.harness.campaign.counted_campaign import CountedCampaign
-        from kafka_chaos.harness.campaign.loop import Budget
+        from kafka_chaos.harness.campaign.loop import Budget, violation_decides
         from kafka_chaos.harness.report.listeners.terminal import on_terminal
 
         budget = Budget(self.minutes, runs)
         campaign = CountedCampaign(self.out, budget, self.seed, self.say, run_experiment, record=self.record)
-        with on_terminal(not (self.as_json or self.quiet), budget.described) as campaign.listeners:
+        with (
+            violation_decides(lambda: campaign.verdict is Verdict.VIOLATION),
+            on_terminal(not (self.as_json or self.quiet), budget.described) as campaign.listeners,
+        ):
             campaign.follow(make_policy(campaign.seeds))
         return campaign
 
@@ -118,7 +122,7 @@ def nightly_command(
     min.insync.replicas × unclean election under kill, stop, pause and partition, and under two faults of each of six
     families; transactional producers; consumer groups and loops. Files that this machine can't run are left out.
 
-    Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
+    Exit code: 1 for a violation in any run, else 3 if nothing can run, 2 if a run was unknown or failed, else 0.
     """
     from kafka_chaos.harness.campaign.in_turn import cluster_keys, experiments_in, in_turn, load_for_cluster
     from kafka_chaos.harness.experiment.checks.output import check_output
@@ -165,7 +169,7 @@ def hunt_command(
     says which known defects it found, and after how many minutes. A violation that no known defect explains is shrunk,
     which gives an experiment with a control (a lane that differs in one setting), and the draft of a report.
 
-    Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
+    Exit code: 1 for a violation in any run, else 3 if nothing can run, 2 if a run was unknown or failed, else 0.
     """
     from kafka_chaos.harness.campaign.hunting import Hunt
     from kafka_chaos.harness.experiment.checks.output import check_output
@@ -209,7 +213,7 @@ def _draft(
 ) -> str:
     """Shrink a discovery, and write the draft of a report; returns its path, or why there is none."""
     from kafka_chaos.contract.lane.families import anomaly_named
-    from kafka_chaos.harness.campaign.loop import Budget
+    from kafka_chaos.harness.campaign.loop import Budget, failure_in
     from kafka_chaos.harness.campaign.narrowing import Narrowing
     from kafka_chaos.harness.campaign.record import Finding
     from kafka_chaos.harness.run.runner import run_experiment
@@ -220,8 +224,8 @@ def _draft(
         narrowing = Narrowing(Path(round_.run), finding, folder / "runs", Budget(minutes), options.say, run)
         if not narrowing.narrow():
             return f"{finding} was not shown again"
-    except KafkaChaosError as failure:
-        return f"{finding}: not shrunk: {failure}"
+    except Exception as error:  # noqa: BLE001 - `failure_in` raises what is no failure
+        return f"{finding}: not shrunk: {failure_in(error)}"
     return str(narrowing.write(folder / f"{discovery.lane}-{discovery.anomaly}.yaml"))
 
 
@@ -238,7 +242,7 @@ def atlas_command(options: CampaignOptions, plan: Path, max_runs: int | None, en
     Each run has one cluster, one family of faults, and some lanes. It is added to the record, so that the next call
     goes on where this call stops. The page atlas.html shows each combination of the record, as a cell.
 
-    Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
+    Exit code: 1 for a violation in any run, else 3 if nothing can run, 2 if a run was unknown or failed, else 0.
     """
     from kafka_chaos.harness.campaign.atlas import Atlas
     from kafka_chaos.harness.campaign.cells import PAGE, cells_of, write_page

@@ -10,21 +10,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Status, Verdict
-from kafka_chaos.contract.command.errors import KafkaChaosError
+from kafka_chaos.contract.command.errors import EnvironmentFailure
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.campaign.cells import ShareOfRuns
-from kafka_chaos.harness.campaign.loop import Attempt, Budget, Outcome, Policy, RunExperiment, follow
+from kafka_chaos.harness.campaign.loop import Attempt, Budget, Outcome, Policy, RunExperiment, failure_in, follow
 from kafka_chaos.harness.campaign.record import append, lane_runs_of
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.report.inputs.actions import ACTIONS, actions_of
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.run.directory import versions
-from kafka_chaos.verification import LaneVerdict, RunDirectoryError, SparkUnavailableError
+from kafka_chaos.verification import LaneVerdict
 
 _SETTINGS = ("acks", "idempotence", "min_insync_replicas", "unclean_leader_election", "faults")  # in the summary
 
@@ -123,16 +124,22 @@ class CountedCampaign:
         outcome: Outcome
         try:
             outcome = self.run_experiment(experiment, root=self.folder / "runs", listeners=self.listeners)
+        except Exception as error:  # noqa: BLE001 - `failure_in` raises what is no failure of the run
+            outcome = failure_in(error)
+        finished = FinishedAttempt(attempt, outcome, self.budget.clock() - started)
+        self.runs.append(finished)
+        if not isinstance(outcome, Exception):
             if self.record is not None:
                 append(self.record, lane_runs_of(read_evidence(outcome.path)).values())
             self._actions.update({action for counts in actions_of(outcome.path).values() for action in counts})
-        except (KafkaChaosError, SparkUnavailableError, RunDirectoryError) as error:
-            outcome = error
-        finished = FinishedAttempt(attempt, outcome, self.budget.clock() - started)
-        self.runs.append(finished)
         self.say(f"  {finished.verdict or f'the run failed: {outcome}'} after {finished.seconds:.0f} s")
         write_whole(self.folder / "summary.json", json.dumps(self.to_json(), indent=1) + "\n")
         write_whole(self.folder / "summary.md", self.to_markdown())
+        # Nothing can run on this machine once an experiment failed twice with a version, and nothing ran in between.
+        last_failed = takewhile(lambda run: isinstance(run.outcome, EnvironmentFailure), reversed(self.runs))
+        tried = [(run.attempt.name, run.attempt.experiment.cluster.kafka_version) for run in last_failed]
+        if isinstance(outcome, Exception) and len(set(tried)) < len(tried):
+            raise outcome
         return outcome
 
     def _lanes(self) -> Iterator[dict[str, Any]]:

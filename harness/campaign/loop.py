@@ -9,13 +9,19 @@ Guarantee: an attempt that would end after the budget, judged by how long former
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import click
+
+from kafka_chaos.contract.command.command_line import failure_of
+from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.report.listeners.waiting import in_minutes
 from kafka_chaos.harness.run.run import RunResult
+from kafka_chaos.harness.signals import was_interrupted
 
 T = TypeVar("T")
 Outcome = RunResult | Exception
@@ -76,6 +82,26 @@ class Budget:
         """How far the campaign is, in a line."""
         of_runs = f" of {self.runs}" if self.runs else ""
         return f"run {self.attempts_made + 1}{of_runs}, {in_minutes(self.elapsed)} of {in_minutes(self.minutes * 60)}"
+
+
+def failure_in(error: Exception) -> KafkaChaosError:
+    """The failure of a run that ended with this error; raises the error if it is an interrupt's or a bug's."""
+    failure = failure_of(error)
+    if failure is None or was_interrupted():
+        raise error
+    return failure
+
+
+@contextmanager
+def violation_decides(is_violated: Callable[[], bool]) -> Iterator[None]:
+    """A failure ends the block, and is only printed if a run before was a violation, which is the command's result."""
+    try:
+        yield
+    except Exception as error:
+        failure = failure_in(error)
+        if not is_violated():
+            raise
+        click.echo(f"kafka-chaos: {failure}", err=True)
 
 
 def follow(policy: Policy[T], budget: Budget, perform: Callable[[Attempt], Outcome]) -> T | None:

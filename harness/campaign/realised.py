@@ -14,6 +14,7 @@ from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
 from kafka_chaos.faults.target import CLIENT_ROLES, Target, TargetError
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.report.inputs.evidence import as_dict
 from kafka_chaos.verification.inputs.documents.reading import json_lines, parsed_yaml, read_object
 
 
@@ -37,7 +38,10 @@ def realised_values(run: Path) -> dict[str, Any]:
                 f"{run}: phases[{number}]: {len(realised)} of {len(schedule)} faults of the schedule were injected: "
                 "expected a run whose schedule was followed to its end"
             )
-        phase["schedule"] = sorted(realised, key=lambda entry: float(entry["at"]))
+        # A fault that came late may have come at the very end of the load, or past it.
+        latest = float(phase["workload"]["duration"]) - 0.001
+        entries = ({**entry, "at": min(entry["at"], latest)} for entry in realised)
+        phase["schedule"] = sorted(entries, key=lambda entry: float(entry["at"]))
     return values
 
 
@@ -45,6 +49,8 @@ def _values(path: Path) -> dict[str, Any]:
     document = read_object(path, parsed_yaml)
     if not isinstance(document.get("phases"), list):
         raise UsageFailure(f"{path}: expected the experiment of a run of kafka-chaos, with its phases")
+    if " --attach " in str(as_dict(document.get("recorded")).get("replay")):
+        raise UsageFailure(f"{path}: a run on an attached cluster can't be repeated on containers")
     # What the run has added is no key of an experiment.
     return {key: value for key, value in document.items() if key != "recorded"}
 

@@ -171,7 +171,9 @@ def read_lines(path: Path, kind: type[T], expected: str) -> list[T]:
     if not path.exists():
         return []
     reader, entries = TypeAdapter(kind), []
-    for number, line in enumerate(text_of(path).splitlines(), 1):
+    for number, line in enumerate(text_of(path).splitlines(keepends=True), 1):
+        if not line.endswith("\n"):
+            break  # Its writer died.
         try:
             entries.append(reader.validate_json(line, strict=True))
         except ValidationError as error:
@@ -182,10 +184,12 @@ def read_lines(path: Path, kind: type[T], expected: str) -> list[T]:
 
 
 def append_lines(path: Path, entries: Iterable[Any]) -> None:
-    """Add objects of a dataclass to a file, all with one write."""
+    """Add objects of a dataclass to a file, all with one write, in place of a last line that has no end."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        file.write("".join(json.dumps(asdict(entry), separators=(",", ":")) + "\n" for entry in entries))
+    with path.open("a+b") as file:
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+        file.write("".join(json.dumps(asdict(entry), separators=(",", ":")) + "\n" for entry in entries).encode())
 
 
 _GAPS = """

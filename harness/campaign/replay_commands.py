@@ -35,6 +35,7 @@ def replay_command(
     Exit code: the gravest of the new runs: 0 conforms, 1 violation, 2 unknown.
     """
     from kafka_chaos.contract.anomalies import Verdict
+    from kafka_chaos.harness.campaign.loop import violation_decides
     from kafka_chaos.harness.campaign.realised import realised_experiment
     from kafka_chaos.harness.campaign.record import Finding, findings_in, read_findings
     from kafka_chaos.harness.experiment.checks.output import check_output
@@ -50,21 +51,22 @@ def replay_command(
     check_output(out, experiment)
     replays_with: Counter[Finding] = Counter()
     verdicts, prints_progress = [], not (as_json or quiet)
-    for number in range(1, times + 1):
-        if prints_progress:
-            click.echo(f"replay {number} of {times}")
-        with on_terminal(prints_progress) as listeners:
-            result = run_experiment(experiment, root=out, listeners=listeners, engine=Engine(engine))
-        verdicts.append(result.verdict.outcome)
-        replays_with.update(findings_in(result.verdict.to_json()).keys())
-        if prints_progress:
-            click.echo(f"{result.path}: {result.verdict.described}")
+    with violation_decides(lambda: Verdict.VIOLATION in verdicts):
+        for number in range(1, times + 1):
+            if prints_progress:
+                click.echo(f"replay {number} of {times}")
+            with on_terminal(prints_progress) as listeners:
+                result = run_experiment(experiment, root=out, listeners=listeners, engine=Engine(engine))
+            verdicts.append(result.verdict.outcome)
+            replays_with.update(findings_in(result.verdict.to_json()).keys())
+            if prints_progress:
+                click.echo(f"{result.path}: {result.verdict.described}")
     if as_json:
         counts = {str(finding): replays_with[finding] for finding in expected}
-        click.echo(json.dumps({"runs": times, "findings": counts}))
+        click.echo(json.dumps({"runs": len(verdicts), "findings": counts}))
     elif not quiet:
         for finding in expected:
-            click.echo(f"{finding}: shown by {replays_with[finding]} of {counted(times, 'replay')}")
+            click.echo(f"{finding}: shown by {replays_with[finding]} of {counted(len(verdicts), 'replay')}")
     sys.exit(Verdict.gravest(verdicts).exit_code)
 
 

@@ -194,6 +194,7 @@ def known_command(ids: tuple[str, ...], out: Path, as_json: bool, engine: str) -
         return
     if as_json:
         raise UsageFailure("--json: expected without an ID; the run directories have verdict.json")
+    from kafka_chaos.harness.campaign.loop import violation_decides
     from kafka_chaos.harness.cli.run_command import run_in_terminal
     from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.run.runner import run_experiment
@@ -204,11 +205,12 @@ def known_command(ids: tuple[str, ...], out: Path, as_json: bool, engine: str) -
         return run_in_terminal(prepared, ())
 
     codes = set()
-    for id in ids:
-        path, _ = defects[id_by_lower_case[id.lower()]]
-        comparison = compare_sides(path, run)
-        click.echo("\n".join(comparison.lines))
-        codes.add(comparison.exit_code)
+    with violation_decides(lambda: ExitCode.VIOLATION in codes):
+        for id in ids:
+            path, _ = defects[id_by_lower_case[id.lower()]]
+            comparison = compare_sides(path, run)
+            click.echo("\n".join(comparison.lines))
+            codes.add(comparison.exit_code)
     sys.exit(next((code for code in (ExitCode.VIOLATION, ExitCode.UNKNOWN) if code in codes), ExitCode.CONFORMS))
 
 

@@ -8,8 +8,9 @@ import click
 
 from kafka_chaos import __version__
 from kafka_chaos.contract.command.command_line import DEBUG, invoke, run_and_exit
-from kafka_chaos.contract.command.errors import EnvironmentFailure, Interrupted, KafkaChaosError, counted
+from kafka_chaos.contract.command.errors import Interrupted, counted
 from kafka_chaos.contract.command.files import package_toml
+from kafka_chaos.contract.command.journal import journaled_runs
 from kafka_chaos.harness.signals import end_on_signals, was_interrupted
 
 GROUP = "kafka_chaos.commands"
@@ -83,18 +84,22 @@ def clean_command(kept: bool) -> None:
 
     # Disks are thawed first, and without an engine, since other processes of this machine may wait for a frozen disk.
     thaw_disks_of_dead_runs()
-    for healed in heal_abandoned():
-        click.echo(f"healed in an attached cluster: {healed}")
-    client = docker_client()
-    removed = list(clean(client, kept=kept))
-    for run in removed:
-        click.echo(f"removed {counted(run.things, 'thing')} of run {run.run_id}")
-    remaining = leftovers(client)
-    for run in remaining:
-        why = "it is still running" if run.alive else "it was kept: --kept removes it"
-        click.echo(f"left {counted(run.things, 'thing')} of run {run.run_id} alone: {why}")
-    if not removed and not remaining:
-        click.echo("nothing to remove: no run left anything on this Docker engine")
+    try:
+        client = docker_client()
+        removed = clean(client, kept=kept)
+        for run in removed:
+            click.echo(f"removed {counted(run.things, 'thing')} of run {run.run_id}")
+        remaining = leftovers(client)
+        for run in remaining:
+            is_kept = "it was kept: --kept removes it" if run.kept and not kept else "the engine did not remove it"
+            why = "it is still running" if run.alive else is_kept
+            click.echo(f"left {counted(run.things, 'thing')} of run {run.run_id} alone: {why}")
+        if not removed and not remaining:
+            click.echo("nothing to remove: no run left anything on this Docker engine")
+    finally:
+        # Without an engine, too, and last: a healing command that fails must not keep the rest from being removed.
+        for healed in heal_abandoned():
+            click.echo(f"healed in an attached cluster: {healed}")
 
 
 @cli.command("prepare")
@@ -164,32 +169,24 @@ def _invoke() -> int:
     try:
         return invoke(cli, "kafka-chaos")
     except (click.exceptions.Abort, KeyboardInterrupt):
-        removed = "; everything that was started is removed" if _has_started_containers() else ""
+        started = _started_runs()
+        removed = "; everything that was started is removed" if started else ""
+        if started & {*journaled_runs("attached")}:
+            removed = "; the attached cluster is still broken: `kafka-chaos clean` heals it"
         raise Interrupted(f"interrupted{removed}") from None
-    except (KafkaChaosError, click.ClickException):
-        raise
     except Exception as error:
         if was_interrupted():
-            # A library turned the interrupt into another error. It is not known here whether everything was removed.
-            left = "; `kafka-chaos clean` removes what is left" if _has_started_containers() else ""
+            # The end of the interrupted command failed, or a library turned the interrupt into another error. It is not
+            # known here whether everything was removed.
+            left = "; `kafka-chaos clean` removes what is left" if _started_runs() else ""
             raise Interrupted(f"interrupted; the interrupt caused {error!r}{left}") from error
-        if _comes_from_docker(error):
-            raise EnvironmentFailure(
-                f"the Docker engine failed: {error}; `kafka-chaos doctor` says what this machine lacks"
-            ) from error
         raise
 
 
-def _has_started_containers() -> bool:
-    """Whether this process has started containers. Imports nothing, since most commands start none."""
+def _started_runs() -> set[str]:
+    """The ids of the runs that this process has started. Imports nothing, since most commands start none."""
     labels = sys.modules.get("kafka_chaos.harness.cluster.containers.labels")
-    return labels is not None and bool(labels.STARTED_RUNS)
-
-
-def _comes_from_docker(error: Exception) -> bool:
-    """Whether the Docker engine refused a request or did not answer. Imports nothing: most commands need no engine."""
-    kinds = (("docker.errors", "DockerException"), ("requests.exceptions", "RequestException"))
-    return isinstance(error, tuple(getattr(sys.modules[name], kind) for name, kind in kinds if name in sys.modules))
+    return set() if labels is None else labels.STARTED_RUNS
 
 
 if __name__ == "__main__":

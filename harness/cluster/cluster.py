@@ -33,7 +33,7 @@ from kafka_chaos.harness.cluster.metadata.protocol import Members, Metadata, Met
 from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.security import PLAINTEXT, SecuredListener, add_user, make_listener
-from kafka_chaos.harness.signals import signals_held_back
+from kafka_chaos.harness.signals import signals_held_back, was_interrupted
 
 if TYPE_CHECKING:
     from kafka_chaos.faults.links.relay.links import Links
@@ -94,8 +94,8 @@ class Cluster(Members):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # After an interrupt, which is no `Exception`, nothing is kept.
-        failed, succeeded = isinstance(error, Exception), error is None
+        # After an interrupt, which is no `Exception` unless it caused one, nothing is kept.
+        failed, succeeded = isinstance(error, Exception) and not was_interrupted(), error is None
         self.kept = (failed and self.keep is not Keep.NEVER) or (succeeded and self.keep is Keep.ALWAYS)
         with signals_held_back():
             if self.links is not None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -62,6 +63,7 @@ def ended(body: str, *by: str) -> subprocess.CompletedProcess[str]:
         from kafka_chaos.harness.cli import main as cli
         from kafka_chaos.harness.cluster.containers import labels
         from kafka_chaos.contract.command.errors import ClusterFailure
+        from kafka_chaos.harness.attached.journal import BreakJournal, ShellCommand
 
         def run(**arguments):
         {body}
@@ -95,17 +97,32 @@ def test_every_ending_signal_ends_the_command(body: str) -> None:
     assert process.stderr == "kafka-chaos: interrupted; everything that was started is removed\n"
 
 
-def test_an_interrupt_that_a_library_turned_into_its_own_error_is_reported_as_one() -> None:
+@pytest.mark.parametrize("error", ["TypeError('expected a name')", "ClusterFailure('broker-1 was not healed')"])
+def test_an_interrupt_that_became_another_error_is_reported_as_one(error: str) -> None:
     process = ended(
-        """
+        f"""
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:
-            raise TypeError("expected a name") from None
+            raise {error} from None
         """
     )
     assert process.returncode == 130
-    assert "interrupted; the interrupt caused TypeError('expected a name'); `kafka-chaos clean`" in process.stderr
+    assert f"interrupted; the interrupt caused {error}; `kafka-chaos clean`" in process.stderr
+
+
+def test_an_interrupt_that_left_an_attached_cluster_broken_says_so(tmp_path: Path) -> None:
+    process = ended(
+        f"""
+        os.environ["KAFKA_CHAOS_STATE"] = "{tmp_path}"
+        BreakJournal("attached").note_broken(ShellCommand("broker-1: start", "true", 1, {{}}))
+        raise KeyboardInterrupt
+        """
+    )
+    assert (
+        process.stderr
+        == "kafka-chaos: interrupted; the attached cluster is still broken: `kafka-chaos clean` heals it\n"
+    )
 
 
 def test_an_error_of_the_engine_is_one_line_and_says_what_to_do() -> None:

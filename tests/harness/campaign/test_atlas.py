@@ -1,9 +1,10 @@
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
 from kafka_chaos.harness.campaign.atlas import Atlas
 from kafka_chaos.harness.campaign.cells import PAGE, cells_of, write_page
 from kafka_chaos.harness.campaign.commands import STANDARD_PLAN
@@ -47,12 +48,10 @@ def test_the_plan_has_every_combination(tmp_path: Path) -> None:
 def test_runs_take_what_was_tried_least_until_all_was(tmp_path: Path) -> None:
     atlas, tried = plan_of(tmp_path), Counter[Cell]()
     for seed in range(16):
-        experiment = atlas.next_run(tried, seed)
-        clusters = {experiment.cluster.kafka_version}
-        cells = cells_of_run(atlas, experiment)
-        assert 1 <= len(cells) <= 3
-        assert len(clusters) == 1
-        tried.update(cells)
+        trials = atlas.next_trials(tried, seed)
+        assert 1 <= len(trials) <= 3
+        assert len({(trial.cell.cluster, trial.family) for trial in trials}) == 1
+        tried.update(trial.cell for trial in trials)
         if len(tried) == 16:
             break
     assert len(tried) == 16
@@ -60,15 +59,10 @@ def test_runs_take_what_was_tried_least_until_all_was(tmp_path: Path) -> None:
     assert max(tried.values()) <= 2
 
 
-def cells_of_run(atlas: Atlas, experiment: object) -> list[Cell]:
-    lanes = {spec.lane for spec in experiment.lane_specs}  # type: ignore[attr-defined]
-    version = experiment.cluster.kafka_version  # type: ignore[attr-defined]
-    family = experiment.name.removeprefix("atlas-")  # type: ignore[attr-defined]
-    return [
-        trial.cell
-        for trial in atlas.trials
-        if trial.family == family and trial.cell.cluster.startswith(version) and trial.lane["lane"] in lanes
-    ]
+def test_a_cluster_on_which_every_run_fails_does_not_keep_the_others_from_their_turn(tmp_path: Path) -> None:
+    policy = plan_of(tmp_path).policy(tmp_path / "record.jsonl", Random(1))
+    attempts = [next(policy), policy.send(ClusterFailure("no"))]
+    assert [attempt.experiment.cluster.kafka_version for attempt in attempts] == ["3.9.1", "4.3.1"]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +74,6 @@ def cells_of_run(atlas: Atlas, experiment: object) -> list[Cell]:
         ("4.3.1/kraft", "9.9.9/kraft", r"9.9.9/kraft, kill.*9.9.9"),
         ("sarama]", "srama]", "'srama' is not a client.*sarama"),
         ("fault: pause", "fault: puse", "atlas.yaml .*both.*puse"),
-        ('acks: "1"', 'acks: "7"', "acks"),
         ("clients: [librdkafka, sarama]", "clients: []", "clients: expected"),
     ],
 )

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
@@ -41,6 +43,7 @@ schedule:
     weights: {pause: 2}
 """
 HUNTS = Path(__file__).parents[3] / "experiments/hunts"
+NO_DISK = EnvironmentFailure("the disk is full")
 LOST = {"lost_write": {"count": 9, "status": "forbidden", "examples": []}}
 
 
@@ -67,7 +70,7 @@ class Clusters:
     def run(self, experiment: Any, *, root: Path, listeners: Any = (), cluster: Any = None, **_: Any) -> Any:
         self.runs += 1
         if self.runs in self.broken:
-            raise EnvironmentFailure("the disk is full")
+            raise NO_DISK
         found = LOST if self.runs in self.lost or cluster is None else {}
         root.mkdir(parents=True, exist_ok=True)
         path = write_run(root / f"run-{self.runs}", found=found)
@@ -119,12 +122,14 @@ def test_runs_share_a_cluster_and_leave_no_topic(experiment: Path, clusters: Clu
     assert len(set(topics)) == 3
 
 
-def test_a_cluster_on_which_a_run_failed_is_not_used_again(
-    experiment: Path, clusters: Clusters, tmp_path: Path
+@pytest.mark.parametrize(("broken", "repairs"), [({2}, repeat(None)), ((), chain([None], [NO_DISK], repeat(None)))])
+def test_a_cluster_on_which_a_run_or_the_repair_failed_is_not_used_again(
+    experiment: Path, clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Any, repairs: Any
 ) -> None:
-    clusters.broken = {2}
+    clusters.broken = set(broken)
+    monkeypatch.setattr(shared_cluster, "restore", Mock(side_effect=repairs))
     hunt, _ = hunted(experiment, tmp_path, 3)
-    assert (len(hunt.rounds), clusters.runs) == (2, 3)
+    assert len(hunt.rounds) == 2
     assert (clusters.started, clusters.removed) == (2, 2)
 
 

@@ -3,16 +3,19 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from errno import ENOSPC
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from docker.errors import APIError
+from requests.exceptions import ReadTimeout
 from ruamel.yaml import YAML
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure, UsageFailure
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.harness.campaign import commands
 from kafka_chaos.harness.campaign.cells import ShareOfRuns
@@ -27,6 +30,7 @@ from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run import runner
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import Observation, RunVerdict
+from tests.commands import ended
 from tests.verification.samples.verdicts import lane_verdict
 
 TEXT = """\
@@ -36,6 +40,9 @@ lanes:
 schedule:
   - {{fault: pause, target: leader(one), at: 1, duration: 5}}
 """
+
+
+NO_MEMORY = EnvironmentFailure("3 brokers need more memory")
 
 
 class Runs:
@@ -50,7 +57,7 @@ class Runs:
     def __call__(self, experiment: Experiment, root: Path, listeners: Sequence[Listener], **_: Any) -> RunResult:
         self.now += 100
         self.seeds.append(experiment.seed)
-        lost = self.losses.pop(0)
+        lost = self.losses.pop(0) if self.losses else 0
         if isinstance(lost, BaseException):
             raise lost
         path = root / f"run-{len(self.seeds)}"
@@ -120,23 +127,13 @@ def test_counts_and_intervals_per_lane_and_anomaly(tmp_path: Path) -> None:
     assert "| a | one | lost_write | permitted | 2 of 5 | 40% | 12% – 77% | 42 |" in nightly_run.to_markdown()
 
 
-def test_a_violation_is_told_with_its_seed_and_run(tmp_path: Path) -> None:
-    runs = Runs([0, 3], Status.FORBIDDEN)
-    nightly_run = nightly_of(tmp_path, runs, repeats=2)
-    assert nightly_run.run()["verdict"] == "violation"
-    text = nightly_run.to_markdown()
-    assert "# Nightly run " in text
+def test_a_violation_is_told_with_its_seed_and_run_and_a_run_that_failed_with_its_reason(tmp_path: Path) -> None:
+    runs = Runs([0, 3, ClusterFailure("broker-1 ended\nand more")], Status.FORBIDDEN)
+    nightly_run = nightly_of(tmp_path, runs, repeats=3)
+    summary, text = nightly_run.run(), nightly_run.to_markdown()
+    assert (summary["verdict"], summary["lanes"][0]["anomalies"]["lost_write"]["runs"]) == ("violation", 2)
     assert f"- a, lane one, seed {runs.seeds[1]} (`runs/run-2`): lost_write is forbidden and was found" in text
-
-
-def test_a_run_that_failed_is_told_and_never_clean(tmp_path: Path) -> None:
-    nightly_run = nightly_of(tmp_path, Runs([0, ClusterFailure("broker-1 ended\nand more"), 0]), repeats=3)
-    summary = nightly_run.run()
-    assert summary["verdict"] == "unknown"
-    (lane,) = summary["lanes"]
-    assert lane["anomalies"]["lost_write"]["runs"] == 2
-    assert "broker-1 ended" in nightly_run.to_markdown()
-    assert "and more" not in nightly_run.to_markdown()
+    assert ("broker-1 ended" in text, "and more" in text) == (True, False)
 
 
 def test_an_interrupted_night_leaves_what_was_counted(tmp_path: Path) -> None:
@@ -179,8 +176,14 @@ def test_a_folder_without_experiments_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("losses", "status", "code"),
-    [([0], Status.PERMITTED, 0), ([3], Status.FORBIDDEN, 1), ([ClusterFailure("no")], Status.PERMITTED, 2)],
-)
+    [
+        ([0], Status.PERMITTED, 0), ([3], Status.FORBIDDEN, 1), ([ClusterFailure("no")], Status.PERMITTED, 2),
+        ([ReadTimeout(), 3, APIError("no"), OSError(ENOSPC, "full", "/x"), 0], Status.FORBIDDEN, 1),
+        ([0, ReadTimeout(), 0, APIError("no"), 0], Status.FORBIDDEN, 2),
+        ([0, NO_MEMORY, NO_MEMORY], Status.PERMITTED, 3), ([3, NO_MEMORY, NO_MEMORY], Status.FORBIDDEN, 1),
+        ([3, ZeroDivisionError()], Status.FORBIDDEN, 70),
+    ],
+)  # fmt: skip
 def test_the_command_ends_with_the_worst_verdict_and_tells_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, losses: list[int | Exception], status: Status, code: int
 ) -> None:
@@ -188,11 +191,10 @@ def test_the_command_ends_with_the_worst_verdict_and_tells_the_job(
     monkeypatch.setattr(runner, "run_experiment", runs)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "job.md"))
     (tmp_path / "a.yaml").write_text(TEXT.format(name="a"))
-    arguments = [str(tmp_path / "a.yaml"), "--repeats", "1", "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(cli, ["nightly", *arguments])
+    result = ended(cli, "nightly", tmp_path / "a.yaml", "--repeats", "5", "--out", tmp_path / "out")
     assert result.exit_code == code, result.output
     assert "round 1: a, seed " in result.output
-    assert "# Nightly run " in (tmp_path / "job.md").read_text()
+    assert (code > 2) != (tmp_path / "job.md").exists()
 
 
 def test_an_experiment_that_the_machine_cannot_run_is_named_and_left_out_unless_it_is_asked_for(

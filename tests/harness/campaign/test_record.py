@@ -13,6 +13,9 @@ def test_what_is_appended_is_read_again(tmp_path: Path) -> None:
     assert read_lane_runs(path) == []
     first, second = lane_run(3, not_judged=[]), lane_run(client="java 3.9.1", gap_s=None, not_judged=["duplicate"])
     append(path, [first])
+    with path.open("a") as file:
+        file.write('{"run": "its writer d')
+    assert read_lane_runs(path) == [first]
     append(path, [second])
     assert read_lane_runs(path) == [first, second]
 

@@ -2,9 +2,11 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
+from requests.exceptions import ReadTimeout
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import KafkaChaosError
@@ -12,7 +14,11 @@ from kafka_chaos.harness.campaign.replay_commands import replay_command, shrink_
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run import runner
+from kafka_chaos.harness.run.run import RunResult
+from kafka_chaos.verification import RunVerdict
+from tests.commands import ended
 from tests.harness.campaign.runs import EVENTS, requested, write_run
+from tests.verification.samples.verdicts import lane_verdict
 
 LOST = {"lost_write": {"count": 9, "status": "permitted", "examples": []}}
 
@@ -102,3 +108,12 @@ def test_a_replay_says_how_many_runs_show_each_finding(tmp_path: Path, cluster: 
     result = CliRunner().invoke(replay_command, [str(run), "--times", "3", "--json", "--out", str(tmp_path / "runs")])
     assert json.loads(result.output) == {"runs": 3, "findings": {"acks1:lost_write": 3}}
     assert [entry.target for entry in cluster.runs[-1].phases[0].schedule] == ["broker:2", "brokers:1,3"]
+
+
+def test_a_violation_stays_the_result_of_replays_whose_later_run_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdict = RunVerdict(tmp_path, Verdict.VIOLATION, (lane_verdict("acks1", Verdict.VIOLATION),))
+    monkeypatch.setattr(runner, "run_experiment", Mock(side_effect=[RunResult(tmp_path, verdict, {}), ReadTimeout()]))
+    result = ended(replay_command, write_run(tmp_path / "run", found=LOST), "--times", "2", "--out", tmp_path / "runs")
+    assert (result.exit_code, "acks1:lost_write: shown by 0 of 1 replay\n" in result.output) == (1, True), result.output

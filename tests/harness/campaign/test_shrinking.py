@@ -1,4 +1,5 @@
 import itertools
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.campaign.loop import OutOfBudget, Policy
 from kafka_chaos.harness.campaign.realised import realised_experiment
 from kafka_chaos.harness.campaign.shrinking import SHORTEST, Schedule, Shrinking
-from tests.harness.campaign.runs import EVENTS, ended, requested, write_run
+from tests.harness.campaign.runs import EVENTS, EXPERIMENT, ended, requested, write_run
 
 EIGHT: Schedule = tuple({"fault": f"f{number}", "target": "all", "at": number, "duration": 8.0} for number in range(8))
 
@@ -89,6 +90,16 @@ def test_the_realised_schedule_names_times_and_containers(tmp_path: Path) -> Non
     ]
     assert entries[1]["action"] == "reject"
     assert experiment.seed == 7
+    late = requested("kill-1", ["broker-2"], at=29.9, duration=3.0)
+    assert realised_experiment(write_run(tmp_path / "late", events=[EVENTS[1], late])).phases[0].schedule[1].at < 30
+
+
+def test_a_run_on_an_attached_cluster_is_not_repeated_on_containers(tmp_path: Path) -> None:
+    file = write_run(tmp_path / "run") / "experiment.yaml"
+    replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
+    file.write_text(json.dumps({**EXPERIMENT, "recorded": {"replay": replay}}))
+    with pytest.raises(UsageFailure, match="a run on an attached cluster can't be repeated"):
+        realised_experiment(file.parent)
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.command.errors import ExitCode, UsageFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, ExitCode, UsageFailure
 from kafka_chaos.harness.cli.known_command import KNOWN_FOLDER, Comparison, compare_sides, known_command, known_defects
 from kafka_chaos.harness.cli.plan_command import plan_of
 from kafka_chaos.harness.experiment.file import load_experiment, parse_experiment
@@ -17,6 +18,7 @@ from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import LaneVerdict, RunVerdict
 from kafka_chaos.verification.judging.result import Observation
+from tests.commands import ended
 
 HEAD = """\
 name: lost
@@ -171,6 +173,13 @@ def test_a_file_without_a_head_is_refused(file: Path) -> None:
     file.write_text("name: x\nlanes: [{lane: one}]\n")
     with pytest.raises(UsageFailure, match=r"lost-1\.yaml: defect: missing"):
         known_defects(file.parent)
+
+
+def test_a_violation_stays_the_result_if_the_run_of_a_later_defect_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    violation = Mock(lines=["a violation has another cause"], exit_code=ExitCode.VIOLATION)
+    compare = Mock(side_effect=[violation, ClusterFailure("no answer")])
+    monkeypatch.setattr("kafka_chaos.harness.cli.known_command.compare_sides", compare)
+    assert ended(known_command, "kafka-8803", "kafka-12153").exit_code == ExitCode.VIOLATION
 
 
 def test_the_table_has_every_file_within_120_columns() -> None:
