@@ -131,6 +131,12 @@ class Injector:
         never_stopped = threading.Event()
         return self._inject(fault, self._next_number(), None, never_stopped)
 
+    @property
+    def broken(self) -> dict[str, Occurrence]:
+        """The faults in effect by their ids, in the order of their injections; proven or not."""
+        occurrences = list(self._occurrences)
+        return {each.fault_id: each for each in occurrences if each.injected_at is not None and not each.ended}
+
     def heal(self, occurrence: Occurrence) -> None:
         """Heal one fault, unless it is healed already."""
         with self._change(occurrence.fault, occurrence.nodes):

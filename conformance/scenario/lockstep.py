@@ -187,16 +187,16 @@ class LockStep:
         """The first observation that the model allows and that came twice in a row, and its comparison with the model.
 
         A single observation may show a state that never was, since its parts are not of one moment. When time is over,
-        the last observation is returned if the model does not allow it: Kafka and the model disagree. An observation
-        that the model allows but that came only once proves nothing. Raises `KafkaChaosError` then, or if none came.
+        the last observation is returned if the model does not allow it and it came twice in a row: Kafka and the model
+        disagree. An observation that came only once proves nothing. Raises `KafkaChaosError` then, or if none came.
         """
         last: Observation | None = None
         comparison: Comparison[Any] | None = None
-        is_stable = False
+        is_stable = in_a_row = False
         trouble: KafkaChaosError | None = None
 
         def agreed() -> bool:
-            nonlocal last, comparison, is_stable, trouble
+            nonlocal last, comparison, is_stable, in_a_row, trouble
             try:
                 observation = self.observer.observe()
             except KafkaChaosError as error:
@@ -214,7 +214,7 @@ class LockStep:
         except WaitTimeout:
             if last is None or comparison is None:
                 raise trouble or ClusterFailure("the cluster could not be observed") from None
-            if comparison.conforms:
+            if comparison.conforms or not in_a_row:
                 last_error = f"; the last error: {trouble}" if trouble else ""
                 raise ClusterFailure(f"observations of the cluster never became stable{last_error}") from trouble
         assert last is not None

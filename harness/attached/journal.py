@@ -112,7 +112,7 @@ def heal_abandoned() -> list[str]:
                 healing.run()
                 healed.append(healing.what)
             except ClusterFailure as failure:
-                failures.append(failure)
+                failures.append(ClusterFailure(f"{failure}; the healing commands are in {file.path}"))
         if len(failures) == failures_before:
             file.end()
     if failures:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kafka_chaos.contract.command.command_line import console, plain_table
-from kafka_chaos.contract.run_directory import REPORT_FILE
+from kafka_chaos.contract.run_directory import REPORT_FILE, VERDICT_FILE
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _NO_VALUE = "–"
@@ -77,10 +77,13 @@ def show_command(run_dir: Path, as_json: bool) -> None:
     for lane in run.lanes:
         for reason in run.judged.get(lane, {}).get("reasons", ()):
             terminal.print(f"  {lane}: {reason}", markup=False, highlight=False)
-    if (report := run.path / REPORT_FILE).is_file():
-        terminal.print(str(report), highlight=False)
-    elif run.verdict == UNVERIFIED:
+    report, judged_at = run.path / REPORT_FILE, run.path / VERDICT_FILE
+    if run.verdict == UNVERIFIED:
         terminal.print(f"verify it: kafka-chaos verify {run.path}", highlight=False)
+    elif report.is_file() and report.stat().st_mtime_ns < judged_at.stat().st_mtime_ns:
+        terminal.print(f"its report is of a former verdict: kafka-chaos report {run.path}", highlight=False)
+    elif report.is_file():
+        terminal.print(str(report), highlight=False)
 
 
 def _no_findings_text(verdict: str) -> str:

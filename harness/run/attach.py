@@ -18,6 +18,7 @@ from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from kafka_chaos.contract.columns import LOG, arrow_schema
 from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure, UsageFailure, WaitTimeout, counted
+from kafka_chaos.contract.command.files import appearing_whole
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.events import ConfigurationUnread
@@ -187,10 +188,12 @@ class _Stages:
                 starts[lane.lane] = self.admin.end_offsets(lane.lane, range(lane.partitions))
             self._load(phase, starts)
         run.say("reading the records of this run back")
-        for lane in run.experiment.lane_specs:
-            ends = self.admin.end_offsets(lane.lane, range(lane.partitions))
-            configs = {**self.cluster.client_configs, "bootstrap.servers": self.cluster.bootstrap_servers}
-            _read_log(lane, configs, starts[lane.lane], ends, run.directory.path / "log")
+        configs = {**self.cluster.client_configs, "bootstrap.servers": self.cluster.bootstrap_servers}
+        # With only a part of the log, the rest of the records would look lost.
+        with appearing_whole(run.directory.path / "log") as folder:
+            for lane in run.experiment.lane_specs:
+                ends = self.admin.end_offsets(lane.lane, range(lane.partitions))
+                _read_log(lane, configs, starts[lane.lane], ends, folder)
 
     def _load(self, phase: PhaseSpec, starts: Mapping[str, Mapping[int, int]]) -> None:
         run = self.run

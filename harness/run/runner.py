@@ -236,26 +236,23 @@ class Stages:
             view = ClusterView(cluster, admin, groups=groups, clients=load, topics=topics)
             with Injector(view, observer, seed=self.run.experiment.seed) as injector:
                 if phase.steps is None:
-                    self.follow_schedule(phase, injector)
+                    start, duration = time.monotonic(), phase.workload.duration
+                    self.run.say(f"loading {counted(len(phase.lanes), 'lane')} for {duration:g} s", seconds=duration)
+                    injector.run(phase.faults, start=start, cancelled=self.run.cancelled)
+                    self.run.cancelled.wait(max(0.0, start + duration - time.monotonic()))
                 elif not phase_run.run_lockstep(injector, load, lag_time_max=lag_time_max):
                     self.run.predict_without_lockstep(phase)
                 injector.heal_all()
             yield
         self.run.gaps.update(phase_run.gaps)
 
-    def follow_schedule(self, phase: PhaseSpec, injector: Injector) -> None:
-        """Inject the timed faults under load, until the load ends."""
-        start = time.monotonic()
-        self.run.say(
-            f"loading {counted(len(phase.lanes), 'lane')} for {phase.workload.duration:g} s",
-            seconds=phase.workload.duration,
-        )
-        injector.run(phase.faults, start=start, cancelled=self.run.cancelled)
-        left = start + phase.workload.duration - time.monotonic()
-        self.run.cancelled.wait(max(0.0, left))
-
     def collect(self, cluster: Cluster, admin: ClusterAdmin) -> None:
         """Read the final log and every replica into the run directory."""
+        for node in cluster.nodes:
+            if node.state()["OOMKilled"]:
+                raise EnvironmentFailure(
+                    f"{node.name} was ended by the kernel, since no memory is left: end other programs"
+                )
         self.run.say("reading the final log and every replica from the brokers' own files")
         stored = [
             StoredLane(lane.lane, lane.topic_name, lane.partitions, transactional=lane.transactional is not None)

@@ -74,10 +74,9 @@ class ClusterOfRuns:
         if self._cluster is None:
             run_id = f"{self.name}-{secrets.token_hex(4)}"
             self._cluster = self._stack.enter_context(Cluster(layout, run_id=run_id))
-        else:
-            restore(self._cluster)
         cluster = self._cluster
         try:
+            restore(cluster)
             result = run_experiment(
                 experiment,
                 root=root,

@@ -83,13 +83,16 @@ def up_command(name: str, disks: bool, clocks: bool, like: Path | None, **keys: 
 
 def _start(name: str, arguments: dict[str, Any], layout: ClusterLayout) -> None:
     """Build missing images, start the process that keeps the cluster with these arguments, and wait until it serves."""
-    from kafka_chaos.harness.cluster.containers.cleanup import remove_run
+    from kafka_chaos.harness.cluster.containers.cleanup import leftovers, remove_run
     from kafka_chaos.harness.cluster.containers.engine import docker_client
     from kafka_chaos.harness.cluster.containers.image import ensure_image
     from kafka_chaos.harness.report.listeners.waiting import Waiting
 
+    client, run_id = docker_client(), run_id_of(name)
+    if any(leftover.alive for leftover in leftovers(client) if leftover.run_id == run_id):
+        raise UsageFailure(f"{name}: another user or process has started this cluster: choose another name")
     # A cluster of this name may have died and left containers.
-    remove_run(docker_client(), run_id_of(name))
+    remove_run(client, run_id)
     log = log_path(name)
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with Waiting() as waiting:
@@ -239,24 +242,11 @@ def _state(cluster: StandingCluster) -> dict[str, Any]:
 
 
 def run_on(
-    experiment: Experiment,
-    name: str,
-    *,
-    root: Path,
-    listeners: Sequence[Listener],
-    accept_known: tuple[str, ...],
-    engine: str,
+    experiment: Experiment, name: str, *, root: Path, listeners: Sequence[Listener], **options: object
 ) -> RunResult:
-    """Run an experiment on the standing cluster `name`; for the other arguments see `run_experiment`."""
-    values = experiment.model_dump(mode="json")
-    result: RunResult = find_cluster(name).ask(
-        "run",
-        EventBus(*listeners).emit,
-        values=values,
-        root=str(root.resolve()),
-        accept_known=accept_known,
-        engine=engine,
-    )
+    """Run an experiment on the standing cluster `name`; `options`: `accept_known` and `engine` of `run_experiment`."""
+    values, listener = experiment.model_dump(mode="json"), EventBus(*listeners).emit
+    result: RunResult = find_cluster(name).ask("run", listener, values=values, root=str(root.resolve()), **options)
     return result
 
 

@@ -24,7 +24,7 @@ from kafka_chaos.contract.command.command_line import failure_of, run_and_exit
 from kafka_chaos.contract.command.errors import ExitCode, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.events import Event
-from kafka_chaos.faults.injector import Injector, Occurrence
+from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB, ClusterLayout
 from kafka_chaos.harness.cluster.containers.labels import SecretFolder, run_labels
@@ -53,7 +53,6 @@ class Keeper:
 
     def __init__(self, note: StandingCluster, cluster: Cluster, injector: Injector, view: ClusterView[Any]) -> None:
         self._note, self._cluster, self._injector, self._view = note, cluster, injector, view
-        self._faults: dict[str, Occurrence] = {}
         self._connection: Connection[Any, Any] | None = None
         self.must_end = False
 
@@ -71,6 +70,11 @@ class Keeper:
                         finally:
                             self._connection = None
 
+    def interrupt(self, *_: object) -> None:
+        """Interrupt the present job, whose further events go nowhere. The handler of SIGINT."""
+        self._connection = None
+        raise KeyboardInterrupt
+
     def end(self, *_: object) -> None:
         """Interrupt the present job, and accept no further job. The handler of SIGTERM."""
         self.must_end = True
@@ -82,7 +86,8 @@ class Keeper:
             try:
                 connection.send(event)
             except OSError:
-                os.kill(os.getpid(), signal.SIGINT)
+                if self._connection is not None:  # A second interrupt would end the healing of the job.
+                    os.kill(os.getpid(), signal.SIGINT)
 
     def _answer(self, job: str, arguments: Mapping[str, Any]) -> object:
         """The result of a job, or the error that ended it, with the exit code that the command shall have."""
@@ -90,7 +95,7 @@ class Keeper:
             jobs: dict[str, Callable[..., object]] = {"break": self._break, "heal": self._heal, "run": self._run}
             return jobs[job](**arguments)
         except Exception as error:  # noqa: BLE001 - whatever it is, the cluster stays and the command is told
-            expected = error if isinstance(error, KafkaChaosError) else failure_of(error)
+            expected = failure_of(error)
             if expected is None:
                 traceback.print_exc()
             failure = KafkaChaosError(str(expected or f"internal error: {error!r}"))
@@ -120,28 +125,32 @@ class Keeper:
         if lacking := self._cluster.spec.missing_extras(experiment.layout):
             raise UsageFailure(f"{fault}: {lacking}")
         self._view.topics = list(topics)
-        occurrence = self._injector.inject(experiment.phases[0].faults[0])
-        self._faults[occurrence.fault_id] = occurrence
-        nodes = tuple(node.name for node in occurrence.nodes)
-        self._note.journal.note({"broken": occurrence.fault_id, "at": [target, nodes, occurrence.proven]})
-        return occurrence.proven
+        before = self._injector.broken
+        try:
+            return self._injector.inject(experiment.phases[0].faults[0]).proven
+        finally:
+            # A fault is in effect, too, if the command was interrupted while it awaited the proof.
+            for fault_id in self._injector.broken.keys() - before.keys():
+                occurrence = self._injector.broken[fault_id]
+                nodes = tuple(node.name for node in occurrence.nodes)
+                self._note.journal.note({"broken": fault_id, "at": [target, nodes, occurrence.proven]})
 
     def _heal(self, *, faults: tuple[str, ...]) -> list[str]:
         """Heal these faults, or all if none is named, the latest first, and return the ids of the healed ones."""
+        broken = self._injector.broken
         for fault_id in faults:
-            if fault_id not in self._faults:
-                raise UsageFailure(f"{fault_id}: no such fault; the faults are: {', '.join(self._faults) or 'none'}")
-        healed = [fault_id for fault_id in reversed(self._faults) if not faults or fault_id in faults]
+            if fault_id not in broken:
+                raise UsageFailure(f"{fault_id}: no such fault; the faults are: {', '.join(broken) or 'none'}")
+        healed = [fault_id for fault_id in reversed(broken) if not faults or fault_id in faults]
         for fault_id in healed:
-            self._injector.heal(self._faults[fault_id])
-            del self._faults[fault_id]
+            self._injector.heal(broken[fault_id])
             self._note.journal.note({"healed": fault_id})
         return healed
 
     def _run(self, *, values: Mapping[str, Any], root: str, accept_known: tuple[str, ...], engine: str) -> RunResult:
         """Run an experiment on this cluster; lanes without a `topic` get topics that no other run has."""
-        if self._faults:
-            raise UsageFailure(f"heal {', '.join(self._faults)} first: the run's prediction includes no such fault")
+        if broken := self._injector.broken:
+            raise UsageFailure(f"heal {', '.join(broken)} first: the run's prediction includes no such fault")
         for lane in (lane for phase in values["phases"] for lane in phase["lanes"]):
             lane["topic"] = lane.get("topic") or new_topic_name(lane["lane"])
         experiment = experiment_of(values, "run")
@@ -194,6 +203,7 @@ def start_and_serve(name: str, spec: Mapping[str, Any], disks: bool, clocks: boo
             keeper = Keeper(note, cluster, injector, view)
             events.add(keeper.pass_on)
             signal.signal(signal.SIGTERM, keeper.end)
+            signal.signal(signal.SIGINT, keeper.interrupt)
             try:
                 note.journal.begin(asdict(note))
                 keeper.serve(listener)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.faults.storage.devices.healing import disk_journals, remove_disks, thaw_disks
@@ -38,13 +38,12 @@ class Leftover:
     alive: bool
 
 
-def remove_run(client: DockerClient, run_id: str) -> int:
-    """Remove everything labelled with `run_id`; returns the number of things removed.
+def remove_run(client: DockerClient, run_id: str) -> None:
+    """Remove everything labelled with `run_id`, except what the engine refuses to remove.
 
     Repeats until nothing is found, at most `_MOST_PASSES` times: the engine may still carry out a create call that was
     interrupted. A signal that arrives meanwhile is held back until everything is removed.
     """
-    removed = 0
     with signals_held_back():
         thaw_disks(run_id)
         for _ in range(_MOST_PASSES):
@@ -64,13 +63,10 @@ def remove_run(client: DockerClient, run_id: str) -> int:
             for thing in networks_and_volumes:
                 with refusals_ignored():
                     thing.remove()
-            count = len(containers) + len(networks_and_volumes)
-            removed += count
-            if not count:
+            if not containers and not networks_and_volumes:
                 break
-        removed += remove_disks(run_id)
+        remove_disks(run_id)
         remove_secrets(run_id)
-    return removed
 
 
 def remove_dead_runs_with_disks(client: DockerClient) -> None:
@@ -102,12 +98,17 @@ def leftovers(client: DockerClient) -> list[Leftover]:
 
 
 def clean(client: DockerClient, *, kept: bool = False) -> list[Leftover]:
-    """Remove and return what dead runs have left; with `kept`, also clusters that were kept on purpose (`--keep`)."""
+    """Remove what dead runs have left; with `kept`, also clusters that were kept on purpose (`--keep`).
+
+    Returns what was removed of each run, without what the engine refused to remove.
+    """
     dead = [leftover for leftover in leftovers(client) if not leftover.alive and (kept or not leftover.kept)]
     for leftover in dead:
         remove_run(client, leftover.run_id)
-    remove_abandoned_secrets(in_use={leftover.run_id for leftover in leftovers(client)})
-    return dead
+    left = {leftover.run_id: leftover.things for leftover in leftovers(client)}
+    remove_abandoned_secrets(in_use=left)
+    removed = (replace(leftover, things=leftover.things - left.get(leftover.run_id, 0)) for leftover in dead)
+    return [leftover for leftover in removed if leftover.things]
 
 
 def _remove_container(container: Any) -> None:

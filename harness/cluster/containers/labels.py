@@ -46,8 +46,8 @@ def current_owner() -> str:
 def owner_is_alive(labels: Mapping[str, str]) -> bool:
     """Whether the owner that the labels name still runs.
 
-    An owner that is not named, or is on another machine, counts as alive: only the owner's machine can know that
-    the owner is dead, and machines may share an engine.
+    An owner that is not named, or is on another machine or in another container, counts as alive: only there can it be
+    known that the owner is dead, and machines and containers may share an engine.
     """
     try:
         machine, boot, pid, start = labels[OWNER].split(":")
@@ -59,7 +59,10 @@ def owner_is_alive(labels: Mapping[str, str]) -> bool:
 
 
 def _machine() -> str:
-    return _first_line("/etc/machine-id") or os.uname().nodename
+    """The machine and its PID namespace: in another namespace, as of another container, a process id is another's."""
+    namespace = Path("/proc/self/ns/pid")
+    number = f"-{namespace.stat().st_ino}" if namespace.exists() else ""
+    return (_first_line("/etc/machine-id") or os.uname().nodename) + number
 
 
 def _boot_id() -> str:

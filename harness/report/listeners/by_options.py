@@ -7,6 +7,7 @@ names.
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -53,9 +54,9 @@ def _found_in(counts: Mapping[str, int]) -> str:
 
 
 def write_job_summary(text: str) -> None:
-    """Append Markdown to the summary of a job of GitHub Actions; elsewhere, do nothing."""
+    """Append Markdown to the summary of a job of GitHub Actions; elsewhere, or if that fails, do nothing."""
     if path := os.environ.get(_SUMMARY_VARIABLE):
-        with Path(path).open("a", encoding="utf-8") as file:
+        with suppress(OSError), Path(path).open("a", encoding="utf-8") as file:
             file.write(f"{text.rstrip()}\n\n")
 
 

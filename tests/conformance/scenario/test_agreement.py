@@ -59,7 +59,8 @@ def test_what_the_model_never_allows_is_a_violation() -> None:
 
 
 def test_what_never_lasts_or_is_never_seen_is_a_failure_of_the_cluster() -> None:
-    with pytest.raises(ClusterFailure, match="never became stable"):
-        taken(cycle(("good", "fine")), {"good", "fine"})
+    for observed in (cycle(("good", "fine")), cycle(("bad", "worse")), forever("bad", TROUBLE)):
+        with pytest.raises(ClusterFailure, match="never became stable"):
+            taken(observed, {"good", "fine"})
     with pytest.raises(ClusterFailure, match="a file was being written"):
         taken(forever(TROUBLE), set())

@@ -12,11 +12,15 @@ from unittest.mock import Mock
 import click
 import pytest
 from click.testing import CliRunner
+from docker.errors import APIError
+from requests.exceptions import RequestException
 
 from kafka_chaos.contract.command.command_line import run_and_exit
-from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure, UsageFailure
+from kafka_chaos.harness.attached import journal
 from kafka_chaos.harness.cli import main
 from kafka_chaos.harness.cluster.containers import cleanup, engine
+from kafka_chaos.harness.cluster.containers.labels import OWNER, RUN, current_owner
 from tests.commands import ended
 
 
@@ -30,17 +34,35 @@ def test_a_run_without_an_engine_ends_with_3(tmp_path: Path) -> None:
 
 def test_clean_says_what_it_removed_what_it_left_and_that_nothing_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
     dead, alive = cleanup.Leftover("dead", 1, False, False), cleanup.Leftover("alive", 2, False, True)
+    kept = cleanup.Leftover("kept", 3, True, False)
 
     def said(removed: list[Any], left: list[Any]) -> str:
-        monkeypatch.setattr(engine, "docker_client", lambda: None)
+        monkeypatch.setattr(engine, "docker_client", Mock())
         monkeypatch.setattr(cleanup, "clean", lambda client, kept: removed)
         monkeypatch.setattr(cleanup, "leftovers", lambda client: left)
         return CliRunner().invoke(main.cli, ["clean"], catch_exceptions=False).output
 
     assert said([], []) == "nothing to remove: no run left anything on this Docker engine\n"
-    assert said([dead], [alive]) == (
-        "removed 1 thing of run dead\nleft 2 things of run alive alone: it is still running\n"
-    )
+    assert said([dead], [alive, dead, kept]).splitlines() == [
+        "removed 1 thing of run dead",
+        "left 2 things of run alive alone: it is still running",
+        "left 1 thing of run dead alone: the engine did not remove it",
+        "left 3 things of run kept alone: it was kept: --kept removes it",
+    ]
+    monkeypatch.setattr(journal, "heal_abandoned", Mock(side_effect=ClusterFailure("broker-1: start: no")))
+    with pytest.raises(ClusterFailure):
+        said([], [])
+    engine.docker_client.assert_called()
+
+
+def test_what_the_engine_refuses_to_remove_is_not_counted_as_removed() -> None:
+    labels = {RUN: "dead", OWNER: f"{current_owner().rpartition(':')[0]}:1"}
+    refuse = Mock(side_effect=APIError("in use", response=Mock(status_code=403)))
+    network = Mock(attrs={"Labels": labels, "Containers": {}}, remove=refuse)
+    nothing = Mock(list=Mock(return_value=[]))
+    client = Mock(containers=nothing, volumes=nothing, networks=Mock(list=Mock(return_value=[network])))
+    assert cleanup.clean(client) == []
+    assert [left.run_id for left in cleanup.leftovers(client)] == ["dead"]
 
 
 def end(error: BaseException) -> int:
@@ -63,6 +85,7 @@ ERRORS = [
     (RuntimeError("Job aborted: java.io.IOException: No space left on device\n\tat x"), 3, "No space left on device"),
     (NotADirectoryError(errno.ENOTDIR, "no", "/f/x"), 64, "/f/x: Not a directory: a file is where"),
     (PermissionError(errno.EACCES, "no", "/f/x"), 64, "/f/x: Permission denied: choose"),
+    (RequestException("timed out"), 3, "the Docker engine failed: timed out; `kafka-chaos doctor`"),
     (MemoryError(), 3, "no memory is left"),
     (ModuleNotFoundError("No module named 'pyspark'", name="pyspark"), 3, "package pyspark is not installed"),
 ]
@@ -107,6 +130,7 @@ def test_an_output_that_is_full_or_closed_is_no_violation(arguments: list[str]) 
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (3, 1), done.stderr
+    assert subprocess.run(["sh", "-c", '"$@" >&- 2>&-', "sh", *command], check=False).returncode == 0
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)

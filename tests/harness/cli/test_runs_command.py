@@ -1,6 +1,7 @@
 """`kafka-chaos runs`, as people see it."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,8 @@ def make(root: Path, day: int, *, lost: int = 0, kafka: str = "3.9.1", verified:
     (path / "lanes.json").write_text(json.dumps({"format_version": 1, "lanes": lanes}))
     (path / "experiment.yaml").write_text(EXPERIMENT.format(seed=day, name=name, kafka=kafka, day=day))
     if verified:
-        (path / "report.html").touch()
         (path / "verdict.json").write_text(json.dumps(verdict(lost)))
+        (path / "report.html").touch()
     return path
 
 
@@ -80,6 +81,12 @@ def test_list_as_json_is_one_object_per_run(root: Path) -> None:
 
 def test_show_tells_lane_by_lane_and_the_reasons(root: Path) -> None:
     assert_same("runs-show.txt", invoke("runs", "show", "runs/20260102-030000-orders-0002").output)
+
+
+def test_a_report_that_is_older_than_the_verdict_is_not_shown(root: Path) -> None:
+    run = root / "20260102-030000-orders-0002"
+    os.utime(run / "report.html", (0, 0))
+    assert f"its report is of a former verdict: kafka-chaos report {run}" in invoke("runs", "show", str(run)).output
 
 
 def test_what_was_never_verified_found_nothing_that_is_known_and_show_says_how_to_verify_it(root: Path) -> None:

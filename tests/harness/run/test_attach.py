@@ -22,6 +22,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS
+from kafka_chaos.harness.run import attach
 from kafka_chaos.harness.run.attach import ClusterAccess, _messages, run_attached
 from tests.clusters import await_known
 
@@ -232,6 +233,19 @@ def test_what_no_prediction_knows_is_refused_or_assumed(monkeypatch: pytest.Monk
         read(monkeypatch, READ, {"kraft.cluster.id": "x"})
     with pytest.raises(UsageFailure, match=r"--client-config: auto\.offset\.reset=latest"):
         read(monkeypatch, READ, client_configs={"auto.offset.reset": "latest"})
+
+
+def test_a_log_that_was_not_read_to_its_end_does_not_appear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(lane: Any, configs: Any, starts: Any, ends: Any, folder: Path) -> None:
+        (folder / "part-000001.parquet").parent.mkdir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(attach, "_read_log", read)
+    monkeypatch.setattr(attach._Stages, "_load", Mock())
+    run = Mock(experiment=parse_experiment(TEXT.format(topic="orders"), "a.yaml"), directory=Mock(path=tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        attach._Stages(run, ClusterAccess(""), Mock(), None, Mock()).observe()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_log_is_read_to_its_end_from_what_retention_kept() -> None:

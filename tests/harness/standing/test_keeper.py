@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
@@ -15,18 +14,23 @@ from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, Self
+from unittest.mock import Mock
 
 import pytest
+from click.testing import CliRunner
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import Event, FaultHealed, FaultProven, FaultRequested
 from kafka_chaos.faults.injector import Injector
+from kafka_chaos.faults.process.ended import Pause
 from kafka_chaos.harness.cluster.admin import PartitionState
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
+from kafka_chaos.harness.cluster.containers import cleanup, engine
 from kafka_chaos.harness.cluster.containers.labels import OWNER, remove_secrets, run_labels
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
+from kafka_chaos.harness.standing.command import cluster_command
 from kafka_chaos.harness.standing.keeper import Keeper
 from kafka_chaos.harness.standing.notes import SOCKET, StandingCluster, find_cluster, standing_clusters
 from tests.faults.fakes import FakeCluster
@@ -138,17 +142,35 @@ def test_only_what_is_broken_is_healed(served: StandingCluster) -> None:
         served.ask("heal", faults=("pause-2",))
 
 
-RUN = {"values": {"phases": []}, "root": "runs", "accept_known": (), "engine": "spark"}
+def test_a_fault_whose_proof_is_not_awaited_any_more_can_be_healed(
+    served: StandingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pause, "proof", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(EnvironmentFailure):
+        served.ask("break", fault="pause", target="broker:2", keys={})
+    assert served.faults() == {"pause-1": ("broker:2", ("broker-2",), False)}
+    assert served.ask("heal", faults=()) == ["pause-1"]
+
+
+RUN = {"values": {"phases": []}, "root": os.devnull, "accept_known": (), "engine": "spark"}
 PROCESS = """
 import sys, time
+from pathlib import Path
 from kafka_chaos.contract.events import FaultHealed
 from kafka_chaos.harness.standing import keeper
 from tests.harness.standing.test_keeper import Running
 
-def run(experiment, *, listeners, **_):
-    for number in range(100_000):
-        listeners[0](FaultHealed(fault_id=str(number)))
-        time.sleep(0.01)
+def run(experiment, *, root, listeners, **_):
+    def tell(times):
+        for number in range(times):
+            listeners[0](FaultHealed(fault_id=str(number)))
+            time.sleep(0.01)
+
+    try:
+        tell(100_000)
+    finally:
+        tell(30)
+        Path(root).touch()
 
 keeper.Cluster = lambda layout, run_id: Running(leaders={("orders", 0): 1})
 read = keeper.experiment_of
@@ -173,8 +195,10 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
     remove_secrets("cluster-test")
 
 
-def test_one_job_at_a_time_and_a_command_that_is_interrupted_ends_its_own(process: subprocess.Popen[bytes]) -> None:
-    cluster = find_cluster("test")
+def test_one_job_at_a_time_and_a_command_that_is_interrupted_ends_its_own(
+    process: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    cluster, healed = find_cluster("test"), tmp_path / "healed"
 
     def hear(event: Event) -> None:
         with pytest.raises(EnvironmentFailure, match="test: busy with another command"):
@@ -182,19 +206,27 @@ def test_one_job_at_a_time_and_a_command_that_is_interrupted_ends_its_own(proces
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cluster.ask("run", hear, **RUN)
-    start = time.monotonic()
+        cluster.ask("run", hear, **{**RUN, "root": str(healed)})
     assert cluster.ask("heal", faults=()) == []
-    assert time.monotonic() - start < 60, "the run has ended"
+    assert healed.exists(), "nothing has ended the end of the run"
 
 
-def test_a_command_that_was_killed_ends_its_job_at_the_next_event(process: subprocess.Popen[bytes]) -> None:
-    with Client(str(Path(find_cluster("test").folder, SOCKET)), "AF_UNIX") as connection:
-        connection.send(("run", RUN))
+def test_a_command_that_was_killed_ends_its_job_at_the_next_event(
+    process: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    cluster, healed = find_cluster("test"), tmp_path / "healed"
+    with Client(str(Path(cluster.folder, SOCKET)), "AF_UNIX") as connection:
+        connection.send(("run", {**RUN, "root": str(healed)}))
         assert isinstance(connection.recv(), Event)
-    start = time.monotonic()
-    assert find_cluster("test").ask("heal", faults=()) == []
-    assert time.monotonic() - start < 60, "the run has ended"
+    assert cluster.ask("heal", faults=()) == []
+    assert healed.exists(), "nothing has ended the end of the run"
+
+
+def test_a_name_that_another_user_s_cluster_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "docker_client", lambda: None)
+    monkeypatch.setattr(cleanup, "leftovers", lambda _: [cleanup.Leftover("cluster-kafka", 4, False, True)])
+    with pytest.raises(UsageFailure, match="kafka: another user or process has started this cluster"):
+        CliRunner().invoke(cluster_command, ["up"], catch_exceptions=False)
 
 
 @pytest.mark.parametrize("is_busy", [False, True])

@@ -49,7 +49,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     if not is_given(path):
         return Events()
     reader = _Reader({lane.lane: lane for lane in lanes}, Events(doubts={lane.lane: [] for lane in lanes}))
-    for number, line in json_lines(path):
+    for number, line in json_lines(path, torn=True):
         try:
             event = event_of(line, READ, exact=True)
             if event is not None:

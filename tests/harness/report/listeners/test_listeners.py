@@ -86,6 +86,8 @@ def test_the_job_s_summary_is_a_table_of_the_lanes(tmp_path: Path, monkeypatch: 
     assert lines[:2] == ["before", "### demo: violation after 12.5 s"]
     assert "| good | ✅ conforms | 5,000 | 4,999 | no anomaly |  |" in lines
     assert lines[-2].endswith("| no proof that fault a/b took effect |"), "a bar would end the cell"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "no folder" / "summary.md"))
+    listener(FINISHED[-1])
 
 
 def test_options_choose_listeners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,8 @@ LANES = [Lane.from_json({"lane": "a", "partitions": 2}), Lane.from_json({"lane":
 
 def read(folder: Path, *events: dict[str, Any]) -> Events:
     path = folder / "events.jsonl"
-    path.write_text("\n".join(json.dumps({"ts_ns": number, **event}) for number, event in enumerate(events)) + "\n\n")
+    lines = (json.dumps({"ts_ns": number, **event}) for number, event in enumerate(events))
+    path.write_text("\n".join(lines) + '\n\n{"ts_ns": 9, "type": "run_en')  # The harness was killed.
     return read_events(path, LANES)
 
 
