@@ -21,15 +21,6 @@ from kafka_chaos.harness.attached import journal
 from kafka_chaos.harness.cli import main
 from kafka_chaos.harness.cluster.containers import cleanup, engine
 from kafka_chaos.harness.cluster.containers.labels import OWNER, RUN, current_owner
-from tests.commands import ended
-
-
-@pytest.mark.usefixtures("no_engine")
-def test_a_run_without_an_engine_ends_with_3(tmp_path: Path) -> None:
-    small = Path(__file__).parents[1] / "run" / "small.yaml"
-    done = ended(main.cli, "run", small, "--out", tmp_path)
-    assert done.exit_code == 3, done.stderr
-    assert "no Docker engine answers" in done.stderr
 
 
 def test_clean_says_what_it_removed_what_it_left_and_that_nothing_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
