@@ -52,6 +52,7 @@ def project(tmp_path: Path) -> Path:
         ("kafka_chaos.harness.cli.known_command", ("click",)),
         ("kafka_chaos.harness.campaign.commands", ("click",)),
         ("kafka_chaos.harness.campaign.replay_commands", ("click",)),
+        ("kafka_chaos.verification.cli", ("click",)),
     ],
 )
 def test_an_import_brings_in_nothing_heavy(module: str, may: tuple[str, ...]) -> None:

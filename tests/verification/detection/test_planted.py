@@ -7,11 +7,12 @@ from random import Random
 
 import pytest
 
+from kafka_chaos.contract.anomalies import WIDEST_LISTED_GAP, Anomaly, Verdict
 from tests.verification.oracle.anomalies import check
 from tests.verification.oracle.rows import Case, LaneHistory, Produced, Read, Replicated, Stored, case_order
 from tests.verification.samples.engines import Verified, counted, verified_by_duckdb
 from tests.verification.samples.random_histories import random_unplaced_history
-from tests.verification.samples.run_dirs import read_cases, write_histories
+from tests.verification.samples.run_dirs import Rows, read_cases, write_histories
 
 RECORDS = 200
 Plant = Callable[[LaneHistory, int], Case]
@@ -209,6 +210,22 @@ def test_what_retention_removed_is_lost_where_less_is_left_than_it_had_to_leave(
         ["in-time", "untold", "absent"], "unknown"
     )
     assert [lane.lane for lane in verdict.lanes if "lost_write" in lane.not_judged] == ["untold", "absent"]
+
+
+def test_a_hole_of_any_width_and_a_high_watermark_that_goes_back_within_an_epoch(
+    tmp_path: Path, verified: Verified
+) -> None:
+    """The second hole is too wide for its offsets to be listed."""
+    rows = Rows(lanes=[{"lane": name} for name in ("it's", "b")])
+    for seq, offset in enumerate((0, WIDEST_LISTED_GAP + 1, 10**12)):
+        rows.all(offset, seq, lane="it's")
+        rows.all(seq, seq, lane="b")
+    for epoch, mark in ((0, 5), (0, 7), (0, 7), (0, 6), (1, 3), (1, 2)):
+        rows.event("high_watermark", lane="b", partition=0, broker=1, leader_epoch=epoch, high_watermark=mark)
+    verdict = verified(rows.write(tmp_path / "run"))
+    assert {lane.verdict for lane in verdict.lanes} == {Verdict.VIOLATION}
+    assert verdict.lane("it's").count(Anomaly.OFFSET_GAP) == 10**12 - 2
+    assert verdict.lane("b").count(Anomaly.HIGH_WATERMARK_REGRESSION) == 2
 
 
 def test_a_record_that_was_sent_after_a_consumer_had_passed_its_offset_was_not_skipped(
