@@ -47,11 +47,6 @@ def judged(run_dir: Path, spark: Any) -> dict[str, Any]:
     return _in_the_same_words(run_dir, dict(_ways(run_dir, spark)))
 
 
-def judged_as_uri(run_dir: Path, spark: Any) -> dict[str, Any]:
-    """The outcome of one way, which writes nothing."""
-    return _in_the_same_words(run_dir, _outcome(lambda: verify(run_dir.as_uri(), spark=spark, write=False)))
-
-
 def _in_the_same_words(run_dir: Path, outcomes: dict[str, Any]) -> dict[str, Any]:
     """The verdict with the same words for the run's place and for all that a session can't name."""
     text = json.dumps(outcomes).replace(run_dir.as_uri(), "RUN").replace(str(run_dir), "RUN")

@@ -15,9 +15,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.verification import verify
-from tests.verification.samples.mutations import conforming
-from tests.verification.spark.judging import judged, judged_as_uri, write_runs
+from tests.verification.spark.judging import judged, write_runs
 
 pytestmark = pytest.mark.spark
 
@@ -76,21 +74,3 @@ def test_the_outcomes_are_the_same(
     assert ("connect" in found["class"]) == connect
     assert found["spark"].split(".")[:2] != sys.modules["pyspark"].__version__.split(".")[:2]
     assert found["outcomes"] == expected
-
-
-@pytest.mark.slow
-def test_a_session_without_java_objects_judges_the_same(
-    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pyspark.sql import SparkSession
-
-    def forbidden(self: object) -> None:
-        raise AssertionError("a session on Spark Connect has no sparkContext")
-
-    run_dir = conforming().write(tmp_path / "run", files=2)
-    expected = judged_as_uri(run_dir, spark)
-    assert expected["verdict"] == "conforms"
-    monkeypatch.setattr(SparkSession, "sparkContext", property(forbidden))
-    assert judged_as_uri(run_dir, spark) == expected
-    verify(run_dir.as_uri(), spark=spark)
-    assert json.loads((run_dir / "verdict.json").read_text())["verdict"] == "conforms"

@@ -13,46 +13,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 from generated_histories import LaneShape, lane_tables, write_run
 
 import kafka_chaos
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.verification import verify
-from kafka_chaos.verification.cli import verify_command
-from tests.verification.samples.run_dirs import read_cases, rows_of
+from tests.verification.samples.run_dirs import read_cases
 
 pytestmark = pytest.mark.spark
 
 REPOSITORY = Path(kafka_chaos.__file__).parents[1]
-
-
-def lossy(folder: Path) -> Path:
-    rows = rows_of(20)
-    rows.send(20, 20).send(21, None, "info").store(20, 21).read(20, 21)
-    rows.event("fault_requested", fault_id="f", kind="kill").event("fault_proven", fault_id="f")
-    rows.checkpoints = {"brokers": {"1": {"a/0": {"high_watermark": 21, "leader_epochs": [[0, 0], [1, 20]]}}}}
-    return rows.write(folder)
-
-
-@pytest.mark.slow
-def test_a_run_directory_by_its_uri(tmp_path: Path, spark: Any) -> None:
-    folder = lossy(tmp_path / "run")
-    here = verify(folder, engine="duckdb")
-    expected, findings = json.loads((folder / "verdict.json").read_text()), read_cases(folder)
-    (folder / "verdict.json").unlink()
-    uri = folder.as_uri()
-    result = CliRunner().invoke(verify_command, ["--json", uri])
-    assert result.exit_code == 1, result.output
-    assert json.loads(result.stdout)["run_dir"] == uri
-    found = json.loads((folder / "verdict.json").read_text())
-    assert found == {**expected, "engine": "spark"}
-    assert read_cases(folder) == findings
-    assert here.lane("a").count("lost_write") == 1  # type: ignore[arg-type]
-    assert [path.name for path in folder.iterdir() if path.name.startswith((".findings", ".verdict"))] == []
-
-
-# ------------------------------------------------------- a standalone cluster
 
 
 @contextmanager
@@ -165,4 +135,5 @@ def test_a_cluster_of_processes_finds_the_same(tmp_path: Path, spark: Any, recor
         answer = submit(tmp_path, url, run_dir)
     assert answer == {"run_dir": run_dir.as_uri(), **expected}
     assert read_cases(run_dir) == findings
+    assert not [path.name for path in run_dir.iterdir() if path.name.startswith((".findings", ".verdict"))]
     assert sum(pq.read_metadata(file).num_rows for file in (run_dir / "findings").glob("*.parquet")) > 100
