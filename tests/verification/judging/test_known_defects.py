@@ -226,9 +226,6 @@ def test_without_evidence_a_known_defect_is_neither_named_nor_accepted(
     assert lane.accepting([DEFECT, "KAFKA-15591"]) == lane
 
 
-ON_TWO_BROKERS = copies(0, 1, brokers=()).replica(1, 10, 7, producer_epoch=0).replica(2, 11, 7, producer_epoch=1)
-
-
 def twice(rows: Rows, **produced: Any) -> int:
     """A record is there twice. `produced`: what is told of it instead."""
     rows.produced[0] |= produced

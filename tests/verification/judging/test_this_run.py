@@ -117,11 +117,6 @@ def test_an_isr_that_changed_in_the_millisecond_of_a_request_did_so_after_it() -
     assert reason(judged(early)) == "broker 1 left the ISR, and no fault held it"
 
 
-def test_a_state_holds_from_the_first_log_line_that_names_it() -> None:
-    same = replace(states(USUAL)[1], ts_ns=28 * MS, isr=None)
-    assert [state.since_ns for state in numbered([*states(USUAL), same])] == [MS, 28 * MS, 50 * MS]
-
-
 def test_states_are_put_in_order_and_those_that_several_logs_name_begin_with_the_first() -> None:
     first, out, back = states(USUAL)
     again = [replace(back, ts_ns=ms * MS, isr=isr) for ms, isr in ((49, None), (70, WHOLE), (60, None))]

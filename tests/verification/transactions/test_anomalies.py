@@ -21,7 +21,7 @@ from tests.verification.samples.run_dirs import read_cases, read_causes, write_h
 pytestmark = pytest.mark.usefixtures("everything_forbidden")
 
 
-def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: Verified) -> None:
+def test_planted_anomalies_are_found_with_their_causes_and_nothing_else(tmp_path: Path, verified: Verified) -> None:
     planted = {plant.__name__: plant() for plant in PLANTS}
     run_dir = write_histories(tmp_path / "run", {name: history for name, (history, _) in planted.items()})
     verdict = verified(run_dir)
@@ -33,6 +33,17 @@ def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: 
     verdicts = {lane.lane: lane.verdict for lane in verdict.lanes}
     expected = {name: Verdict.VIOLATION if cases else Verdict.CONFORMS for name, (_, cases) in planted.items()}
     assert verdicts == {**expected, "dependency_cycle": Verdict.UNKNOWN}
+    assert {(lane, cause) for lane, anomaly, cause in read_causes(run_dir) if anomaly in lane} == {
+        ("aborted_read", "transaction 2, read by early"),
+        ("aborted_read_of_one_in_doubt", "transaction 2, read by early"),
+        ("precommitted_read", "transaction 1, given to early before its commit was asked for"),
+        ("precommitted_read_of_its_own", "transaction 6, given to reader-0 within it"),
+        ("torn_transaction", "transaction 1: 3 of 6 records are committed"),
+        ("lost_transaction", "transaction 1 of 6 records"),
+        ("zombie_commit", "transaction 6 went on after a later incarnation was initialised"),
+        ("hanging_transaction", "transaction 6 is still open"),
+        ("dependency_cycle", "2 transactions of producers 0, 1"),
+    }
 
 
 def test_what_the_last_markers_will_show_is_neither_lost_nor_skipped(tmp_path: Path, verified: Verified) -> None:
@@ -74,22 +85,6 @@ def test_where_not_all_dependencies_are_searched_no_cycle_is_no_proof(
         "among the first",
         "among the first",
     ]
-
-
-def test_findings_say_why(tmp_path: Path, verified: Verified) -> None:
-    run_dir = write_histories(tmp_path / "run", {plant.__name__: plant()[0] for plant in PLANTS})
-    verified(run_dir)
-    assert {(lane, cause) for lane, anomaly, cause in read_causes(run_dir) if anomaly in lane} == {
-        ("aborted_read", "transaction 2, read by early"),
-        ("aborted_read_of_one_in_doubt", "transaction 2, read by early"),
-        ("precommitted_read", "transaction 1, given to early before its commit was asked for"),
-        ("precommitted_read_of_its_own", "transaction 6, given to reader-0 within it"),
-        ("torn_transaction", "transaction 1: 3 of 6 records are committed"),
-        ("lost_transaction", "transaction 1 of 6 records"),
-        ("zombie_commit", "transaction 6 went on after a later incarnation was initialised"),
-        ("hanging_transaction", "transaction 6 is still open"),
-        ("dependency_cycle", "2 transactions of producers 0, 1"),
-    }
 
 
 def test_tables_that_lack_what_others_name_leave_the_lane_unknown(tmp_path: Path, verified: Verified) -> None:
