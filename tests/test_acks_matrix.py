@@ -10,7 +10,7 @@ from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.runner import run_experiment
 from tests.harness.leftovers import left_of
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
 
 WITH_ZOOKEEPER = Path(__file__).with_name("acks_matrix.yaml")
 IN_KRAFT = Path(__file__).parents[1] / "experiments" / "kraft.yaml"
@@ -20,14 +20,7 @@ UNACKNOWLEDGED = ("acks0", "acks1", "cut-acks0", "cut-acks1")
 REPLICATED = ("all", "idempotent", "cut-all", "cut-idempotent")
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(WITH_ZOOKEEPER, id="zookeeper", marks=pytest.mark.slow),
-        # Needs the image of another version, which the nightly job builds.
-        pytest.param(IN_KRAFT, id="kraft", marks=pytest.mark.slow),
-    ],
-)
+@pytest.fixture(scope="module", params=[WITH_ZOOKEEPER, IN_KRAFT], ids=["zookeeper", "kraft"])
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunResult:
     return run_experiment(load_experiment(request.param), root=tmp_path_factory.mktemp("runs"))
 
