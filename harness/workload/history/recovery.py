@@ -5,6 +5,7 @@ reserved seq without a row gets one with the outcome `info`, so that no record t
 A transaction gets a row if a record shows that it began. An assignment gets a row if the journal has it.
 """
 
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -53,6 +54,8 @@ def recover(run_directory: Path) -> int:
 
 
 def _complete(run_directory: Path, journal: Path) -> int:
+    for unfinished in run_directory.glob(UNFINISHED_GLOB):
+        shutil.rmtree(unfinished, ignore_errors=True)
     for name in TABLES:
         writer.delete_gathered_parts(run_directory / name)
         for unfinished in (run_directory / name).glob(UNFINISHED_GLOB):

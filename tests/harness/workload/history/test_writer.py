@@ -161,8 +161,9 @@ def test_reserved_records_without_a_row_become_info_after_a_crash(tmp_path: Path
     writer.close()
     reservations.close()
     (tmp_path / "produced" / ".part-000002.parquet.part").write_bytes(b"PAR1 and no end")
+    (tmp_path / ".log.abcd.part").mkdir()
     assert recover(tmp_path) == 4
-    assert [path for path in (tmp_path / "produced").iterdir() if path.name.startswith(".")] == []
+    assert list(tmp_path.rglob(".*")) == []
     rows = pq.read_table(tmp_path / "produced", filters=[("outcome", "==", "info")]).to_pylist()
     found = sorted((row["lane"], row["producer_id"], row["seq"], row["invoke_ns"], row["offset"]) for row in rows)
     assert found == [("a", 0, 1, 11, None), ("a", 0, 3, 11, None), ("b", 3, 4, 22, None), ("b", 3, 5, 22, None)]
