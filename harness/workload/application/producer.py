@@ -124,7 +124,7 @@ class ApplicationProducer:
         self._end("abort_transaction", ABORTED, timeout)
 
     def _end(self, call: str, outcome: str, timeout: float) -> None:
-        was_open = is_over = self._transactions.is_open
+        was_open = self._transactions.is_open
         try:
             with self._timed(call):
                 getattr(self._client, call)(timeout)
@@ -132,12 +132,11 @@ class ApplicationProducer:
                 self._transactions.note_end(outcome)
         except KafkaException as failure:
             # After an error that is not fatal, the application may repeat the call, or abort.
-            is_over = was_open and failure.args[0].fatal()
-            if is_over:
+            if was_open and failure.args[0].fatal():
                 self._transactions.end_unconfirmed(failure.args[0])
             raise
         finally:
-            if is_over:
+            if was_open and not self._transactions.is_open:
                 self._rows.set_transaction(None)
 
     def flush(self, timeout: float = -1) -> int:
