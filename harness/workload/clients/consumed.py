@@ -142,7 +142,7 @@ class ConsumedRows(EventHandler):
         """Learn that the consumer has ended: its assignments and commits that have no row yet get one."""
         self.readers.forget_positions(self)
         for row in self._assigned_rows.values():
-            self._add_assignment(row)
+            self._tables.add("assignments", row)
         self._assigned_rows = {}
         for number in list(self._open_commits):
             self._end_commit(number, {}, None, otherwise="info")
@@ -159,26 +159,23 @@ class ConsumedRows(EventHandler):
         self, consumer: str, member: str, partitions: Sequence[int], ns: int, generation: int | None = None
     ) -> None:
         """Note that from `ns` on, the consumer also has these partitions, in the assignment named `consumer`."""
+        if self._isolation is None:
+            return
         named = {**self._group_columns, "consumer": consumer, "member": member, "generation": generation}
         rows: list[dict[str, Any]] = [
             {**named, "partition": number, "isolation": self._isolation, "start_ns": ns} for number in partitions
         ]
         self._assigned_rows |= {(consumer, row["partition"]): row for row in rows}
-        if self._isolation is not None:
-            # The journal, from which these rows are recovered if the harness dies before it writes them.
-            self._tables.reservations.write({"assigned": rows})
+        # The journal, from which these rows are recovered if the harness dies before it writes them.
+        self._tables.reservations.write({"assigned": rows})
 
     def remove_partitions(self, consumer: str, partitions: Sequence[int], ns: int) -> None:
         """Note that from `ns` on, the consumer no longer has these partitions."""
         self.readers.forget_positions(self, partitions)
-        for partition in partitions:
-            self._add_assignment({**self._assigned_rows.pop((consumer, partition)), "end_ns": ns})
+        for partition in partitions if self._isolation is not None else ():
+            self._tables.add("assignments", {**self._assigned_rows.pop((consumer, partition)), "end_ns": ns})
 
     _handle_given_back = remove_partitions
-
-    def held_partitions(self, consumer: str) -> list[int]:
-        """The partitions of the assignment named `consumer`."""
-        return [partition for name, partition in self._assigned_rows if name == consumer]
 
     def note_positions(self, offsets: Sequence[Sequence[int]]) -> None:
         """Note that the consumer has processed all records before these offsets: (partition, offset)."""
@@ -235,10 +232,6 @@ class ConsumedRows(EventHandler):
 
     def _handle_changes(self, change: str) -> None:
         self._on_change(change)
-
-    def _add_assignment(self, row: dict[str, Any]) -> None:
-        if self._isolation is not None:
-            self._tables.add("assignments", row)
 
     def _handle_commit(
         self,

@@ -62,7 +62,7 @@ class Follower(Readers, ABC):
         if reads_for is not None:
             self._member = f"{reads_for}-reader"
         self._rows = ConsumedRows(self, isolation=isolation)
-        self._assignments = 0
+        self._assignments, self._is_reading = 0, False
         self._unread: set[int] = set()  # The partitions of which nothing was read in this assignment.
 
     @property
@@ -74,6 +74,7 @@ class Follower(Readers, ABC):
         """Begin an assignment, under a new name: all partitions are read from their starts."""
         self.end_assignment()
         self._assignments += 1
+        self._is_reading = True
         self.add_partitions(self._starts)
         if self._comes_and_goes:
             self.load.emit(ReaderStarted(lane=self.lane, consumer=self.name))
@@ -87,8 +88,9 @@ class Follower(Readers, ABC):
 
     def end_assignment(self) -> None:
         """End the present assignment, now or at the time of its last read if that is later."""
-        if held := self._rows.held_partitions(self.name):
-            self._rows.remove_partitions(self.name, held, max(self._rows.last_ns, time.monotonic_ns()))
+        if self._is_reading:
+            self._is_reading = False
+            self._rows.remove_partitions(self.name, list(self._starts), max(self._rows.last_ns, time.monotonic_ns()))
             if self._comes_and_goes:
                 self.load.emit(ReaderEnded(lane=self.lane, consumer=self.name))
 
