@@ -86,15 +86,16 @@ class ProcessProducer(LaneProducer, EventHandler):
         """Wait for `timeout` seconds, or until the process ends; another thread handles the outcomes."""
         self.process.has_ended.wait(timeout)
 
-    def _close_client(self) -> None:
+    def _leave(self) -> None:
         """Let the process leave; a record left without an outcome is a problem."""
         if unanswered := self.unanswered:
             self.process.note_problem(f"{unanswered} of {self.sent} records never got an outcome")
         self.process.let_leave(_LEAVE_TIMEOUT_S)
 
-    def _kill_client(self, *, open_transaction: bool) -> None:
+    def abandon(self, *, open_transaction: bool) -> None:
         """Kill the process. This leaves an open transaction behind, so `open_transaction` is not used."""
         self.process.kill_quietly(_LEAVE_TIMEOUT_S)
+        self.rows.write_rest()
 
     def _handle_flushed(self, **_: Any) -> None:
         if left := len(self.rows.pending):
@@ -183,7 +184,7 @@ class ProcessConsumer(Follower, EventHandler):
     def leave(self) -> None:
         """Let the process leave, and write the last rows."""
         self.process.let_leave(_LEAVE_TIMEOUT_S)
-        self.end_assignment()
+        self.close()
 
     def close(self) -> None:
         """Kill the process, if it has not ended, and write the last rows."""

@@ -88,27 +88,19 @@ class LaneProducer(ABC):
         deadline = time.monotonic() + timeout
         while self.unanswered and time.monotonic() < deadline and not cancelled.is_set():
             self.poll(_TICK_S)
-        if cancelled.is_set():
-            self._kill_client(open_transaction=False)
-        else:
-            self._close_client()
-        self.rows.write_rest()
+        if not cancelled.is_set():
+            self._leave()
+        self.abandon(open_transaction=False)
 
+    def _leave(self) -> None:  # noqa: B027 - a client in this process has nothing to do before it is abandoned
+        """Let the client's process leave in order."""
+
+    @abstractmethod
     def abandon(self, *, open_transaction: bool) -> None:
         """End as a killed process does, and leave an open transaction behind; records without an outcome become info.
 
         Writes the last rows: the producer can't be used afterwards.
         """
-        self._kill_client(open_transaction=open_transaction)
-        self.rows.write_rest()
-
-    @abstractmethod
-    def _close_client(self) -> None:
-        """End the client in order."""
-
-    @abstractmethod
-    def _kill_client(self, *, open_transaction: bool) -> None:
-        """End the client as a killed process does."""
 
 
 class RecordedProducer(LaneProducer):
@@ -183,21 +175,16 @@ class RecordedProducer(LaneProducer):
                     raise
                 self._failed_for_good = str(error.args[0].str())
 
-    def _close_client(self) -> None:
-        self._purge()
-        self.client.close()
-
-    def _kill_client(self, *, open_transaction: bool) -> None:
-        self._purge()
-        abandon_client(self.client, open_transaction=open_transaction)
-
-    def _purge(self) -> None:
+    def abandon(self, *, open_transaction: bool) -> None:
+        """Purge the records in the client's queue, and end the client unless that would end an open transaction."""
         self._partition_watch.end()
         if len(self.client):
             self.client.purge()
             deadline = time.monotonic() + _PURGE_TIMEOUT_S
             while len(self.client) and time.monotonic() < deadline:
                 self.poll(0.1)
+        abandon_client(self.client, open_transaction=open_transaction)
+        self.rows.write_rest()
 
     def _delivery_callback(self) -> Callable[..., None]:
         """The function that librdkafka calls for every record.
