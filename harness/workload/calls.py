@@ -36,7 +36,6 @@ class Calls:
     def close(self) -> None:
         """End the watch, after an event for each long call that has not ended by now."""
         self._worker.end()
-        self._emit_long_calls()
         self._worker.raise_error()
 
     def note_begin(self, lane: str, client: str, call: str) -> int:
@@ -61,12 +60,11 @@ class Calls:
             self.note_end(number)
 
     def _watch(self) -> None:
-        while not self._worker.ending.wait(_CHECK_INTERVAL_S):
-            self._emit_long_calls()
-
-    def _emit_long_calls(self) -> None:
-        now = time.monotonic_ns()
-        for number, call in list(self._unended.items()):
-            if number not in self._emitted and now - call.began_ns >= self._long_ns:
-                self._emitted.add(number)
-                self._emit(replace(call, ts_ns=now))
+        is_over = False
+        while not is_over:
+            is_over = self._worker.ending.wait(_CHECK_INTERVAL_S)
+            now = time.monotonic_ns()
+            for number, call in list(self._unended.items()):
+                if number not in self._emitted and now - call.began_ns >= self._long_ns:
+                    self._emitted.add(number)
+                    self._emit(replace(call, ts_ns=now))

@@ -113,11 +113,10 @@ class PhaseLoad:
         """The lane's clients in `role` that are processes, for faults to hit; none before the lane has begun."""
         return self.lanes[lane].processes(role) if lane in self.lanes else ()
 
-    def start_again(self, clients: Sequence[object]) -> None:
+    def start_again(self, clients: Sequence[Any]) -> None:
         """Start a new process for each of these clients that a fault has killed."""
         for client in clients:
-            if isinstance(client, SupervisedProcess):
-                client.start()
+            client.start()
 
     @property
     def counts(self) -> Mapping[str, Counts]:
