@@ -101,8 +101,8 @@ class ConsumerGroup(GroupLoad):
         options: Any = {"isolation": READ_COMMITTED, "on_change": partial(self.note_change, settings["name"])}
         if (output := settings.get("output")) is None:
             return self.start_process(settings, ConsumedRows(self, **options))
-        named: Any = {"lane": output["lane"], "transactional_id": output["configs"].get("transactional.id")}
-        written = ProducedRows(self.load.tables, **named, producer_id=output["producer_id"], reserves=False)
+        tables, own_id = self.load.tables, output["configs"].get("transactional.id")
+        written = ProducedRows(tables, lane=self.lane.lane, producer_id=number, transactional_id=own_id, reserves=False)
         self.output.rows.append(written)
         return self.start_process(settings, LoopRows(self, output=written, **options))
 
