@@ -37,6 +37,7 @@ class ApplicationConsumers(Readers):
         # Markers, aborted records, compaction and retention may leave offset 0 without a record.
         self.begins_at_0 = lane.transactional is None and lane.cleanup_policy is None
         self.clients: list[ApplicationConsumer] = []
+        self.name = lane.lane  # Names of consumers begin with it.
         self.topic = lane.topic_name
         self.codec = IdentityCodec(lane.lane)
         self._has_assignments = group_id is not None or lane.transactional is not None
@@ -44,7 +45,7 @@ class ApplicationConsumers(Readers):
     def client(self, configs: Mapping[str, object]) -> ApplicationConsumer:
         """Make one more consumer, with these configs."""
         isolation = str(configs.get("isolation.level", READ_COMMITTED)) if self._has_assignments else None
-        name = f"{self.read_lane.lane}-application-{len(self.clients) + 1}"
+        name = f"{self.name}-application-{len(self.clients) + 1}"
         client = ApplicationConsumer(self, configs, ConsumedRows(self, isolation=isolation), name)
         self.clients.append(client)
         return client

@@ -212,6 +212,7 @@ class ApplicationMembers(ApplicationConsumers):
                     "do: leave it out for members of the application"
                 )
         super().__init__(read_lane, load, group_id=None if group is None else group_id)
+        self.name = lane.lane  # Not of the source, which the application may read outside of the loop, too.
         self.output = ApplicationProducers(lane, load, self)
         handle: Any = ConsumerHandle(lane, load, self)
         if source is not None:

@@ -246,3 +246,10 @@ def test_offsets_in_a_transaction_are_commits_of_it(recorded: Recorded, refused:
     (row,) = recorded.rows("commits")
     assert (row["lane"], row["group"], row["partition"], row["offset"]) == ("orders", "bills-loop", 0, 4)
     assert (row["producer_id"], row["transaction"], row["outcome"]) == (0, 0, "fail" if refused else "ok")
+
+
+def test_the_consumers_of_a_loop_do_not_share_names_with_its_source_s(tmp_path: Path) -> None:
+    load = load_of(tmp_path, ORDERS, BILLS)
+    loop, group = (ApplicationMembers(BILLS, print, load, source=ORDERS), ApplicationMembers(ORDERS, print, load))
+    assert loop.name != group.name
+    load.tables.close()
