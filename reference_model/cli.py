@@ -19,7 +19,7 @@ from click.core import ParameterSource
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.command.errors import ExitCode, UsageFailure
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.lanes import InternalTopic, Lane
 from kafka_chaos.contract.lane.recovery import USUAL_TIMINGS
 from kafka_chaos.reference_model.compare import Cluster
 from kafka_chaos.reference_model.compare import compare as compare_clusters
@@ -42,6 +42,9 @@ from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 from kafka_chaos.reference_model.recovery import bounds_of
 from kafka_chaos.reference_model.search import Budget, tell_progress
+
+USUAL_TRANSACTION_STATE = InternalTopic(min_insync_replicas=2)
+"""`__transaction_state` by Kafka's defaults; the harness's clusters need one replica in sync."""
 
 
 @click.command("predict")
@@ -105,7 +108,8 @@ def predict_command(
     prediction: Prediction | Unfinished
     try:
         with refused_by_option(), _cancelled_by_signals(budget):
-            lane = Lane(lane="predict", faults=faults, **lane_keys(settings, transactional=transactional))
+            keys = lane_keys(settings, transactional=transactional)
+            lane = Lane(lane="predict", faults=faults, transaction_state=USUAL_TRANSACTION_STATE, **keys)
             steps = None if lockstep is None else parse_lockstep(split_list((lockstep,)))
             if kept_isr and steps is not None:
                 raise UsageFailure("--kept-isr: expected without --lockstep, whose steps say who leaves the ISR")

@@ -23,11 +23,13 @@ from typing import Any
 
 from kafka_chaos.contract.command.files import cache_home, write_whole
 from kafka_chaos.contract.lane.families import FAMILY_KEYS
+from kafka_chaos.contract.lane.fault_kinds import faults_of_steps
 from kafka_chaos.contract.lane.groups import LATEST, Group
 from kafka_chaos.contract.lane.lanes import COMPACT, Lane
 from kafka_chaos.reference_model.clients.rules import rules_of_client
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
+from kafka_chaos.reference_model.predict.defects import beyond_search
 from kafka_chaos.reference_model.predict.prediction import MAX_STATES, internal_topics, predict
 from kafka_chaos.reference_model.predict.result import Prediction
 from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
@@ -40,7 +42,7 @@ FORMAT_VERSION = 2
 """The version of the cached files' format."""
 PROGRESS_SECONDS = 3.0
 """The time between reports on the progress of a search."""
-MODEL_VERSION = 4
+MODEL_VERSION = 5
 """The version of the model. A change of a rule that may change an answer has to raise it, because shipped and cached
 answers of any other version are refused. Tests search a sample of the shipped answers again by day, and all of them by
 night, so that a change without a new version is noticed."""
@@ -115,6 +117,8 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
     lane, share = as_obeyed(lane), lane.share
     # Most internal topics have these settings, in the order of `_settings`, and are left out of the question.
     usual = [lane.replication_factor, 1, False, False, sorted(lane.faults)]
+    struck = lane if lockstep is None else replace(lane, faults=faults_of_steps(lockstep))
+    beyond = [anomaly for anomaly, _ in beyond_search(struck, ())]
     question = {
         "rules": asdict(rules_of(lane)),
         "replication_factor": lane.replication_factor,
@@ -127,6 +131,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
         "lockstep": None if lockstep is None else [str(step) for step in lockstep],
         "known_defects": [defect.id for defect in MODELLED_DEFECTS.values() if defect.concerns(lane)],
         **({"flushes": True} if lane.flushes else {}),
+        **({"beyond": beyond} if beyond else {}),
         **({"compacted": True} if lockstep and lane.cleanup_policy == COMPACT else {}),
         **_client(lane),
         **_transactions(lane),

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import ZOOKEEPER, Release, release
 from kafka_chaos.reference_model.clients.rules import rules_of_client
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.lane.effects import Action, Step, too_few_in_sync
@@ -44,13 +45,21 @@ from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import tell
 from kafka_chaos.reference_model.machine import Story, shown
 from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS, WITHOUT_EPOCH_CHECK, KnownDefect
+from kafka_chaos.reference_model.protocol.rules import rules_of
 from kafka_chaos.reference_model.search import Budget, breadth_first
 
 AnomalyKind = TypeVar("AnomalyKind", bound=Hashable)
 
 MAX_STATES = 20_000
 """A defect's search may end early: what it finds is reachable, and nothing is said of other anomalies."""
+EPOCHS_TRUSTED_SINCE: Release = (2, 4)
+"""Consumers check their positions by leader epochs only where brokers name these reliably (KAFKA-9212)."""
 _READS_ON = "The log grows past the consumer's position, at which it reads on: it misses what came below."
+_KEEPS_COMMITTED = "A former leader comes back with this record, and keeps it: its high watermark is above (KIP-101)."
+_SAME_EPOCH = (
+    "All brokers lose power, the controller too. The leader comes back without its log's end, leads in its old leader "
+    "epoch, and appends other records; a follower that still has the lost ones can't tell them apart."
+)
 
 
 def number_anew(state: LaneState, lane: Lane) -> Iterator[Step]:
@@ -223,6 +232,21 @@ def traces_after_truncated_read(lane: Lane, truncated: Story | None) -> tuple[De
         return ()
     lane_defects = [MODELLED_DEFECTS[id] for id in WITHOUT_EPOCH_CHECK if MODELLED_DEFECTS[id].concerns(lane)]
     return tuple(DefectTrace((defect,), (*truncated, _READS_ON)) for defect in lane_defects)
+
+
+def beyond_search(lane: Lane, truncated: Story | None) -> Iterator[tuple[Anomaly, Story]]:
+    """The anomalies that a lane may show although its states can't, each with its story.
+
+    `truncated`: the story to a record that was read and then truncated, if the search found one.
+    """
+    if truncated is not None:
+        if release(lane.version) < EPOCHS_TRUSTED_SINCE:
+            yield Anomaly.UNSEEN, (*truncated, _READS_ON)
+        if not rules_of(lane).protocol.asks_leader:
+            yield Anomaly.REPLICA_DIVERGENCE, (*truncated, _KEEPS_COMMITTED)
+    all_lose_power = lane.faults.count("power-loss") >= lane.replication_factor > 1
+    if all_lose_power and not lane.flushes and lane.mode == ZOOKEEPER:
+        yield Anomaly.REPLICA_DIVERGENCE, (_SAME_EPOCH,)
 
 
 @cache

@@ -42,7 +42,12 @@ from kafka_chaos.reference_model.lane.state import LaneState, Scope, canonical, 
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import tell
 from kafka_chaos.reference_model.machine import Findings, Story, shown
-from kafka_chaos.reference_model.predict.defects import defect_traces, plain_lane, traces_after_truncated_read
+from kafka_chaos.reference_model.predict.defects import (
+    beyond_search,
+    defect_traces,
+    plain_lane,
+    traces_after_truncated_read,
+)
 from kafka_chaos.reference_model.predict.grouped import answers_of_groups, answers_of_share, questions_of
 from kafka_chaos.reference_model.predict.result import (
     AnomalyPrediction,
@@ -254,6 +259,9 @@ class _Builder:
             status = Status.PERMITTED if broken else Status.FORBIDDEN
             defects = traces_after_truncated_read(self.lane, truncated_read) if anomaly is Anomaly.UNSEEN else ()
             anomalies[anomaly] = AnomalyPrediction(status, broken or axiom.sentences(), defects)
+        for anomaly, story in beyond_search(self.lane_with_faults, truncated_read):
+            if anomalies[anomaly].status is Status.FORBIDDEN:
+                anomalies[anomaly] = AnomalyPrediction(Status.PERMITTED, story)
         return Prediction(anomalies, states, True, self.bounds())
 
 
@@ -296,8 +304,8 @@ def _search(lanes: Sequence[Lane], anomalies: Set[Anomaly], scope: Scope, budget
 def internal_topic(lane: Lane, name: str) -> Lane:
     """An internal topic as a lane with the lane's faults, to find out what its coordinator's log may lose.
 
-    Settings that the lane does not give are the weakest that Kafka has by default: one replica in sync, but two for the
-    state of share groups; unclean elections only for consumer offsets before 0.11.
+    Settings that the lane does not give are the weakest that the harness's clusters have: one replica in sync, but two
+    for the state of share groups; unclean elections only for consumer offsets before 0.11.
 
     A fault that hits several brokers at once is in the lane's faults once for each replica. Where the internal topic
     has more replicas, the fault is added once for each further one.
