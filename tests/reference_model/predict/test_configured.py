@@ -30,6 +30,22 @@ GROUP = Lane(lane="read", acks="all", group=Group(members=1), faults=("kill", "k
 TRANSACTIONS = Lane(lane="t", acks="all", idempotence=True, transactional=Transactional(size=1))
 
 
+@pytest.mark.parametrize(
+    ("anomaly", "until", "later", "settings"),
+    [
+        (Anomaly.UNSEEN, "2.3.1", "2.4.1", {"unclean_leader_election": True, "faults": ("kill",)}),
+        (Anomaly.REPLICA_DIVERGENCE, "0.10.2.2", "2.4.1", {"unclean_leader_election": True, "faults": ("kill",)}),
+        (Anomaly.REPLICA_DIVERGENCE, "3.9.1", "4.3.1", {"faults": ("power-loss",) * 2}),
+    ],
+)
+def test_versions_permit_what_no_search_shows(
+    anomaly: Anomaly, until: str, later: str, settings: dict[str, Any]
+) -> None:
+    old, new = (replace(ALONE, replication_factor=2, kafka_version=version, **settings) for version in (until, later))
+    assert (predict(old).status(anomaly), predict(new).status(anomaly)) == (Status.PERMITTED, Status.FORBIDDEN)
+    assert question_key(old, None) != question_key(new, None)
+
+
 def test_what_is_flushed_is_not_lost_with_the_power() -> None:
     assert predict(ALONE).status(Anomaly.LOST_WRITE) is Status.PERMITTED
     flushed = predict(replace(ALONE, flushes=True))
