@@ -181,7 +181,9 @@ class Lane:
         _check_share(self)
         if self.idempotence:
             _require(self.acks == "all", "idempotence", self.idempotence, "acks=all with it (KIP-98)")
-            _require(self.max_in_flight <= 5, "max_in_flight", self.max_in_flight, "at most 5 with idempotence")
+            most = 5 if release(self.version) >= (1, 0) else 1  # Brokers of 0.11 remember one batch of a producer.
+            expected = f"at most {most} with idempotence"
+            _require(self.max_in_flight <= most, "max_in_flight", self.max_in_flight, expected)
 
     @property
     def version(self) -> str:

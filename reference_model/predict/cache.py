@@ -155,7 +155,7 @@ def _client(lane: Lane) -> dict[str, Any]:
 def _settings(topic: Lane) -> list[Any]:
     """The settings of an internal topic that an answer depends on."""
     settings = [topic.replication_factor, topic.min_insync_replicas, topic.unclean_leader_election, topic.flushes]
-    return [*settings, sorted(topic.faults)]
+    return [*settings, sorted(topic.faults), *[True] * rules_of(topic).elects_eligible]
 
 
 def _transactions(lane: Lane) -> dict[str, Any]:

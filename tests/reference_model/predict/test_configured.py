@@ -109,6 +109,8 @@ def test_the_question_is_another_only_where_the_answer_may_be() -> None:
     assert not same(GROUP, consumer_offsets=InternalTopic(min_insync_replicas=2))
     assert not same(GROUP, consumer_offsets=InternalTopic(unclean_leader_election=True))
     assert not same(TRANSACTIONS, verifies_transactions=False)
+    two_in_sync = replace(GROUP, consumer_offsets=InternalTopic(min_insync_replicas=2), kafka_version="4.3.1")
+    assert not same(two_in_sync, elr=False)
 
 
 def test_what_is_assumed_has_no_status() -> None:
