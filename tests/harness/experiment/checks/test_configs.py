@@ -161,10 +161,10 @@ def test_an_application_s_settings_are_refused_unless_they_are_assumed() -> None
     ((_, spec, _),) = parse_experiment(text(), "a.yaml").lanes
     ((_, assuming, _),) = parse_experiment(text(", assume: [auto.offset.reset, queuing.strategy]"), "a.yaml").lanes
     with pytest.raises(UsageFailure, match=r"lane orders: auto\.offset\.reset=latest: the model does not know it"):
-        ConsumerHandle(spec, NO_CLUSTER, NOBODY).consumer({"auto.offset.reset": "latest"})
+        ConsumerHandle(spec, NO_CLUSTER, Mock(read_lane=spec)).consumer({"auto.offset.reset": "latest"})
     with pytest.raises(UsageFailure, match=r"lane orders: queuing\.strategy=lifo"):
         ProducerHandle(spec, NO_CLUSTER, NOBODY).producer({"queuing.strategy": "lifo"})
-    recorder = Mock(configs={})
+    recorder = Mock(configs={}, read_lane=assuming)
     ConsumerHandle(assuming, NO_CLUSTER, recorder).consumer({"auto.offset.reset": "latest"})
     ProducerHandle(assuming, NO_CLUSTER, recorder).producer({"queuing.strategy": "lifo", "on_delivery": print})
     assert recorder.client.call_count == 2
