@@ -62,6 +62,10 @@ SHARE_STARTS = _columns(
     "lane string, group string, member string, partition int32, offset int64, lag int64?, invoke_ns int64, "
     "complete_ns int64"
 )
+DEAD_LETTERS = _columns(
+    "lane string, partition int32, offset int64, source_group string?, source_partition int32?, "
+    "source_offset int64?, producer_id int32?, seq int64?, key string?, delivery_count int32?, cause string?"
+)
 FINDINGS = _columns(
     "lane string, anomaly string, partition int32?, offset int64?, producer_id int32?, seq int64?, cause string?"
 )
@@ -75,6 +79,7 @@ TABLES = {
     "commits": COMMITS,
     "deliveries": DELIVERIES,
     "share_starts": SHARE_STARTS,
+    "dead_letters": DEAD_LETTERS,
 }
 TABLES_OF_TRANSACTIONS = ("transactions", "assignments")
 """A run with a transactional lane must have these tables, as version 2 of lanes.json demands."""
@@ -82,6 +87,8 @@ TABLES_OF_GROUPS = ("assignments", "commits")
 """A run with a group or a loop must have these tables, as version 2 of lanes.json demands."""
 TABLES_OF_SHARES = ("deliveries", "share_starts")
 """A run with a share group must have these tables, as version 3 of lanes.json demands."""
+READ_OF_SHARES = (*TABLES_OF_SHARES, "dead_letters")
+"""The tables in which share groups' anomalies show. Without the last, those of dead letters are not judged."""
 OUTCOMES = ("ok", "fail", "info")
 """The outcomes of a record for its producer: acknowledged, certainly not written, or unknown."""
 

@@ -166,7 +166,7 @@ class ShareLedger(_Entry):
     `accepted`, `released` and `rejected` are acknowledgements that were taken; others were `refused`, or are
     `in_doubt`. `undrained`: partitions whose last record the group had not passed. `unasked`: deliveries without the
     time at which a member asked for them. `doubled`: rows that repeat another row. `reported`: partitions whose start
-    offset was reported.
+    offset was reported. `letters`: dead letters.
     """
 
     group: str
@@ -181,6 +181,7 @@ class ShareLedger(_Entry):
     unasked: int = 0
     doubled: int = 0
     reported: int = 0
+    letters: int = 0
 
 
 class PredictionLedger(_Entry):

@@ -245,7 +245,8 @@ def run_directory() -> str:
         '`{"format_version": 1, "lanes": [lane, …]}`, where a lane has these keys. `format_version` is 2 as soon as',
         "one lane is transactional, or has a group or a loop. Then `assignments/` is required, too, with transactions",
         "`transactions/`, with groups `commits/`. It is 3 as soon as one has a share group: then `deliveries/` and",
-        "`share_starts/` are required. With transactions, `replicas/` shows the markers that end transactions. `log/`",
+        "`share_starts/` are required, and `dead_letters/` to judge its dead letters. With transactions, `replicas/`",
+        "shows the markers that end transactions. `log/`",
         "has the records of aborted transactions like all others.",
         "",
     ]

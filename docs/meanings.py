@@ -131,6 +131,21 @@ COLUMNS = {
         "invoke_ns": "When it was asked for.",
         "complete_ns": "When it was told.",
     },
+    "dead_letters": {
+        **_LANE,
+        "partition": "Partition of the letter in its own topic, `dlq.TOPIC`.",
+        "offset": "Offset of the letter in its own topic.",
+        "source_group": "The share group that its headers name.",
+        "source_partition": "Partition of the record that its headers name; null, as `source_offset`, if they name "
+        "no record of the lane's topic.",
+        "source_offset": "Offset of that record.",
+        "producer_id": "Producer of the record that the letter holds, as in `log/`; null, as `seq`, if it has no "
+        "value.",
+        "seq": "The record's number.",
+        "key": "Key of the letter.",
+        "delivery_count": "How often the record was delivered, as its headers say.",
+        "cause": "Why, in the broker's words: rejected, or delivered as often as the limit allows.",
+    },
     "findings": {
         **_LANE,
         **_IDENTITY,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
-from kafka_chaos.contract.columns import FINDINGS, arrow_schema
+from kafka_chaos.contract.columns import FINDINGS, TABLES_OF_TRANSACTIONS, arrow_schema
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.command.progress import PARTS_OF_VERIFICATION, progress
 from kafka_chaos.contract.engines import Engine
@@ -144,13 +144,12 @@ def _concluded(
     """The verdict on what an engine found: every engine is judged by the same rules."""
     # Every table that the run has, with its rows by footer and the rows that the engine read.
     facts = examined.facts
+    of_transactions = [lane.transactions for lane in facts.values() if lane.transactions]
     counted = {
-        "produced": sum(lane.total("produced") for lane in facts.values()),
-        "consumed": sum(lane.total("consumed") for lane in facts.values()),
+        **{name: sum(lane.total(name) for lane in facts.values()) for name in ("produced", "consumed")},
         "log": sum(lane.total("stored") for lane in facts.values()),
         "replicas": sum(lane.replica_rows for lane in facts.values()),
-        "transactions": sum(lane.transactions.transactions for lane in facts.values() if lane.transactions),
-        "assignments": sum(lane.transactions.assignments for lane in facts.values() if lane.transactions),
+        **{name: sum(getattr(of, name) for of in of_transactions) for name in TABLES_OF_TRANSACTIONS},
         **examined.of_groups,
     }
     tables = {name: run.tables[name].ledger(name, rows) for name, rows in counted.items() if run.has(name)}

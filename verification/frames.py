@@ -36,6 +36,7 @@ def verify_frames(
     commits: DataFrame | None = None,
     deliveries: DataFrame | None = None,
     share_starts: DataFrame | None = None,
+    dead_letters: DataFrame | None = None,
     lanes: Iterable[Lane | Mapping[str, Any]],
     metadata: str | RunPath | None = None,
 ) -> RunVerdict:
@@ -50,7 +51,7 @@ def verify_frames(
     """
     given = {"produced": produced, "consumed": consumed, "log": log, "replicas": replicas}
     given |= {"transactions": transactions, "assignments": assignments, "commits": commits}
-    given |= {"deliveries": deliveries, "share_starts": share_starts}
+    given |= {"deliveries": deliveries, "share_starts": share_starts, "dead_letters": dead_letters}
     frames = {name: _checked(name, frame) for name, frame in given.items() if frame is not None}
     known = tuple(lane if isinstance(lane, Lane) else Lane.from_json(lane) for lane in lanes)
     of_frames = {name: Table(given=True, counted=frame.count()) for name, frame in frames.items()}

@@ -37,7 +37,13 @@ from kafka_chaos.contract.lane.metadata import (
 )
 from kafka_chaos.contract.lane.recovery import DAY_MS, RecoveryAnomaly
 from kafka_chaos.contract.lane.settings import Settings, check, checked_object, key, setting
-from kafka_chaos.contract.lane.share import LIMIT_PER_GROUP_SINCE, SHARE_GROUPS_SINCE, Share, ShareAnomaly
+from kafka_chaos.contract.lane.share import (
+    DEAD_LETTERS_SINCE,
+    LIMIT_PER_GROUP_SINCE,
+    NO_LETTERS,
+    SHARE_GROUPS_SINCE,
+    Share,
+)
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 
 ACKS = ("0", "1", "all")
@@ -199,7 +205,7 @@ class Lane:
     def anomalies(self) -> tuple[AnyAnomaly, ...]:
         """The anomalies that are predicted for this lane and looked for in it, without anomalies of recovery."""
         transaction_anomalies = TransactionAnomaly if self.transactional is not None else ()
-        share_anomalies = ShareAnomaly if self.share is not None else ()
+        share_anomalies = self.share.anomalies if self.share is not None else ()
         return (*Anomaly, *transaction_anomalies, *self.group_anomalies, *share_anomalies)
 
     @property
@@ -331,6 +337,10 @@ def _check_share(lane: Lane) -> None:
     expected = f"none: share groups exist since {SHARE_GROUPS_SINCE}, in KRaft mode, not in {version} ({mode})"
     _require(release(version) >= first_release and mode == KRAFT, "share", "given", expected)
     _require(lane.group is None and lane.loop is None, "share", "given", "none beside a group or a loop of the lane")
+    has_letters = lane.share.dead_letters != NO_LETTERS
+    expected = f"{NO_LETTERS}: dead letters (KIP-1191) exist since {DEAD_LETTERS_SINCE}, not in {version}"
+    is_valid = not has_letters or release(version) >= release(DEAD_LETTERS_SINCE)
+    _require(is_valid, "share.dead_letters", lane.share.dead_letters, expected)
     name, _, client_version = (lane.client or "librdkafka").partition(" ")
     has_share_groups = name == "java" and _is_version(client_version) and release(client_version) >= first_release
     _require(has_share_groups, "client", lane.client, f"java {SHARE_GROUPS_SINCE} or later, for a share group")

@@ -4,7 +4,7 @@ Members of a share group are given records, not partitions: the leader of a part
 the time of an acquisition lock, and the member accepts, releases or rejects it. The share coordinator keeps in
 `__share_group_state` which records the group has finished. Kafka promises to deliver each record at least once.
 
-Sources: KIP-932 (share groups), KIP-1240 (delivery limits of groups, Kafka 4.4).
+Sources: KIP-932 (share groups), KIP-1240 (delivery limits of groups, Kafka 4.4), KIP-1191 (dead letters, Kafka 4.4).
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ ACKNOWLEDGEMENTS = ("accept", "release", "reject", "renew")
 SHARE_GROUPS_SINCE = "4.2"  # the version of brokers and clients since which share groups are ready for production
 LIMIT_PER_GROUP_SINCE = "4.4"
 """Since this version a group has a delivery limit of its own (KIP-1240); before, the brokers' limit holds."""
+NO_LETTERS, HEADERS, COPIES = DEAD_LETTERS = ("none", "headers", "copies")
+DEAD_LETTERS_SINCE = "4.4"
 USUAL_LIMIT = 5  # deliveries of one record
 DELIVERIES_LOST = 2
 """The most deliveries of one record that an interruption may cost: one to a member that is gone, and one to a member
@@ -37,6 +39,13 @@ class ShareAnomaly(AnomalyName):
     PAST_DELIVERY_LIMIT = "past_delivery_limit", "a delivery beyond the limit of deliveries"
     ARCHIVED_EARLY = "archived_early", "a record below the group's start offset that nobody was done with"
     SHARE_START_WENT_BACK = "share_start_went_back", "a start offset of the group lower than one before it"
+    DEAD_LETTER_MISSING = "dead_letter_missing", "a record that was given up, and no dead letter names it"
+    DEAD_LETTER_DOUBLED = "dead_letter_doubled", "two dead letters for one record"
+    DEAD_LETTER_ALTERED = "dead_letter_altered", "a dead letter of a record not given up, or unlike its record"
+
+
+OF_DEAD_LETTERS = tuple(anomaly for anomaly in ShareAnomaly if anomaly.startswith("dead_letter"))
+"""The anomalies of share groups with dead letters alone."""
 
 
 def share_group_of(lane: str) -> str:
@@ -82,6 +91,12 @@ class Share(Settings):
         least=0,
         le=1_000,
     )
+    dead_letters: str = setting(
+        NO_LETTERS,
+        "what brokers write to the topic `dlq.TOPIC` for each record that was rejected, or delivered as often as the "
+        "limit allows (KIP-1191, Kafka 4.4): nothing, `headers` that name the record, or `copies` of it with these",
+        choices=DEAD_LETTERS,
+    )
     joins: int = field(default=0, metadata=JOINS)
     leaves: int = field(default=0, metadata=LEAVES)
 
@@ -101,12 +116,19 @@ class Share(Settings):
         return DELIVERIES_LOST * (faults + self.crashes + self.freezes + self.joins + self.leaves)
 
     @property
+    def anomalies(self) -> tuple[ShareAnomaly, ...]:
+        """The anomalies that are looked for in the group: those of dead letters only if it has some."""
+        without = OF_DEAD_LETTERS if self.dead_letters == NO_LETTERS else ()
+        return tuple(anomaly for anomaly in ShareAnomaly if anomaly not in without)
+
+    @property
     def described(self) -> str:
         """The settings in words, for people."""
         texts = [counted(self.members, "member"), f"{self.acknowledgement} acknowledgement"]
         texts += [
             f"{share:.0%} {what}" for share, what in ((self.release, "released"), (self.reject, "rejected")) if share
         ]
+        texts += [] if self.dead_letters == NO_LETTERS else [f"dead letters with {self.dead_letters}"]
         texts += [f"lock {self.lock_ms / 1000:g} s", f"at most {self.delivery_limit} deliveries", self.isolation]
         counts = {"freeze": self.freezes, "join": self.joins, "leave": self.leaves}
         texts += [counted(self.crashes, "crash", "crashes")] if self.crashes else []

@@ -11,7 +11,7 @@ from kafka_chaos.contract.lane.configuration import dotted
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION, Group, Loop, group_of, loop_group_of, with_default_assignor
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import DAY_MS
-from kafka_chaos.contract.lane.share import Share, share_group_of
+from kafka_chaos.contract.lane.share import NO_LETTERS, Share, share_group_of
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, OWN, parse_client
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
@@ -212,6 +212,17 @@ class LaneSpec(Spec):
     def topic_name(self) -> str:
         """The topic's name: `topic`, or else the lane's name."""
         return self.topic or self.lane
+
+    @property
+    def dead_letter_topic(self) -> str | None:
+        """The topic for the dead letters of the lane's share group, if it has some. Brokers ask for the prefix."""
+        has_letters = self.share is not None and self.share.dead_letters != NO_LETTERS
+        return f"dlq.{self.topic_name}" if has_letters else None
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that are made for the lane."""
+        return [self.topic_name, *([] if self.dead_letter_topic is None else [self.dead_letter_topic])]
 
     def replica_assignment(self, brokers: int) -> list[list[int]]:
         """For each partition, the ids (1 to `brokers`) of the brokers with its replicas, the preferred leader first."""

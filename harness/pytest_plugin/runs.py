@@ -112,7 +112,7 @@ class Runs:
                     report=self.engine == Engine.SPARK,
                 )
             finally:
-                delete_topics(self.cluster, [lane.topic_name for lane in experiment.lane_specs])
+                delete_topics(self.cluster, [topic for lane in experiment.lane_specs for topic in lane.topics])
         self._notes += [
             f"{self.nodeid}: lane {lane.lane}: violation accepted as known: {', '.join(lane.accepted_defects)}"
             for lane in result.verdict.lanes

@@ -13,7 +13,7 @@ from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly, Cause
 from kafka_chaos.contract.lane.groups import GROUP_ANOMALIES, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import settings_described
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
-from kafka_chaos.contract.lane.share import ShareAnomaly
+from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
 from kafka_chaos.harness.report.pages import join, label
@@ -167,7 +167,7 @@ def _anomalies_of(evidence: Evidence, name: str, entry: Mapping[str, Any]) -> li
         "transactional": TransactionAnomaly,
         "group": GROUP_ANOMALIES,
         "loop": GroupAnomaly,
-        "share": ShareAnomaly,
+        "share": Share().anomalies,
     }
     lane, expected = evidence.lanes.get(name, {}), set[AnyAnomaly](Anomaly)
     expected.update(*(anomalies for key, anomalies in families.items() if lane.get(key) is not None))

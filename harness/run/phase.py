@@ -196,5 +196,10 @@ class PhaseRun:
 
 
 def create_topic(admin: ClusterAdmin, lane: LaneSpec, *, brokers: int) -> None:
-    """Create a lane's topic, configured and with its replicas assigned as the lane asks."""
-    admin.create_topic(lane.lane, replica_assignment=lane.replica_assignment(brokers), configs=lane.all_topic_configs)
+    """Create a lane's topic, configured and with its replicas assigned as the lane asks, and that for dead letters."""
+    assignment = lane.replica_assignment(brokers)
+    admin.create_topic(lane.lane, replica_assignment=assignment, configs=lane.all_topic_configs)
+    if lane.dead_letter_topic is not None:
+        # As safe as the brokers' internal topics are.
+        configs = {"errors.deadletterqueue.group.enable": True, "min.insync.replicas": min(2, lane.replication_factor)}
+        admin.create_topic(lane.dead_letter_topic, replica_assignment=assignment, configs=configs)

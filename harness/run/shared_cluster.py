@@ -89,7 +89,7 @@ class ClusterOfRuns:
         except BaseException:
             self._discard()
             raise
-        delete_topics(cluster, [lane.topic_name for lane in experiment.lane_specs])
+        delete_topics(cluster, [topic for lane in experiment.lane_specs for topic in lane.topics])
         return result
 
     def _discard(self) -> None:

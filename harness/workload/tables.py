@@ -28,6 +28,7 @@ class LoadTables:
         has_shares = any(lane.share is not None for lane in lanes)
         is_needed = {"commits": has_groups, "assignments": has_transactions or has_groups}
         is_needed |= {"transactions": has_transactions, "deliveries": has_shares, "share_starts": has_shares}
+        is_needed["dead_letters"] = any(lane.dead_letter_topic is not None for lane in lanes)
         names = [name for name in is_needed if is_needed[name]]
         self._tables = {name: self._writer(name, arrow_schema(TABLES[name]), keeps_empty=True) for name in names}
         self.produced = self._writer("produced")

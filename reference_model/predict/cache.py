@@ -26,6 +26,7 @@ from kafka_chaos.contract.lane.families import FAMILY_KEYS
 from kafka_chaos.contract.lane.fault_kinds import faults_of_steps
 from kafka_chaos.contract.lane.groups import LATEST, Group
 from kafka_chaos.contract.lane.lanes import COMPACT, Lane
+from kafka_chaos.contract.lane.share import NO_LETTERS
 from kafka_chaos.reference_model.clients.rules import rules_of_client
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
@@ -137,6 +138,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
         **_transactions(lane),
         **_groups(lane),
         **({} if share is None else {"share": [share.delivery_limit, share.lost_deliveries(len(lane.faults))]}),
+        **({} if share is None or share.dead_letters == NO_LETTERS else {"dead_letters": True}),
         **{name: _settings(topic) for name, topic in internal_topics(lane).items() if _settings(topic) != usual},
     }
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()

@@ -21,6 +21,10 @@ A share-partition's leader or a share coordinator may have been deposed without 
 more, since older epochs are refused, but it still gives out records, and start offsets, by the state that it had. If a
 log loses records below the group's start offset, later records take the offsets of the lost ones and are never
 delivered; a start offset past the log's end is set back.
+
+Dead letters (KIP-1191, Kafka 4.4): where a record would be ARCHIVED, the leader first writes it as ARCHIVING, then its
+dead letter, with acks=all and without idempotence, and then ARCHIVED. So nobody is told of the letter; whoever leads
+next writes the letters of all records that it finds in ARCHIVING; and a letter that can't be written is given up.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,7 +35,7 @@ from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION, LATEST, Group, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.share import Share, ShareAnomaly
+from kafka_chaos.contract.lane.share import OF_DEAD_LETTERS, Share, ShareAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.groups.examine import stories_of_torn_ends
 from kafka_chaos.reference_model.groups.rules import rules_of_group
@@ -148,9 +152,11 @@ def answers_of_share(
     log_may_lose = any(plain.status(anomaly) is not Status.FORBIDDEN for anomaly in losses)
     permitting = (
         # A rule of share_groups.toml, whether it applies, what it permits. The first that applies is the reason told.
-        ("state_is_lost", state_may_be_lost, _FROM_OLD_STATE),
-        ("log_loses", log_may_lose, _FROM_LOST_RECORDS),
+        ("state_is_lost", state_may_be_lost, (*_FROM_OLD_STATE, *OF_DEAD_LETTERS)),
+        ("log_loses", log_may_lose, (*_FROM_LOST_RECORDS, *OF_DEAD_LETTERS)),
         ("deposed_runs_on", bool(_DEPOSED_ALIVE & {*lane.faults}), _FROM_OLD_STATE),
+        ("letter_is_given_up", bool(lane.faults), (ShareAnomaly.DEAD_LETTER_MISSING,)),
+        ("letter_is_repeated", bool(lane.faults), (ShareAnomaly.DEAD_LETTER_DOUBLED,)),
         ("deliveries_reach_nobody", lost_deliveries >= share.delivery_limit, (ShareAnomaly.NEVER_DELIVERED,)),
         # A record that is archived early was given to a member once: all its other deliveries were lost.
         ("deliveries_reach_nobody", lost_deliveries + 1 >= share.delivery_limit, (ShareAnomaly.ARCHIVED_EARLY,)),
@@ -166,4 +172,4 @@ def answers_of_share(
         anomaly: AnomalyPrediction(Status.FORBIDDEN, (f"By the rules of share groups: {why}.",))
         for anomaly, why in RULES_OF_SHARE_GROUPS["forbidden"].items()
     }
-    return {anomaly: permitted.get(anomaly) or forbidden[anomaly] for anomaly in ShareAnomaly}
+    return {anomaly: permitted.get(anomaly) or forbidden[anomaly] for anomaly in share.anomalies}

@@ -83,6 +83,7 @@ SHARED = {**KRAFT, "kafka_version": "4.4.0", "client": {"name": "java", "version
         ({**SHARED, "share": {"members": 2, "leaves": 2}}, "share.leaves"),
         ({**SHARED, "share": {"lock": 3}}, "share.lock"),
         ({**SHARED, "kafka_version": "4.1.2"}, "share"),
+        ({**SHARED, "kafka_version": "4.3.1", "share": {"dead_letters": "copies"}}, "share.dead_letters"),
         ({**SHARED, "kafka_version": "3.9.1", "metadata_mode": "zookeeper"}, "share"),
         ({**SHARED, "group": {}}, "share"),
         ({**SHARED, "client": None}, "client"),

@@ -11,7 +11,7 @@ from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.groups import LOOP_ANOMALIES, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import COMPACT, Lane
-from kafka_chaos.contract.lane.share import ShareAnomaly, share_group_of
+from kafka_chaos.contract.lane.share import OF_DEAD_LETTERS, ShareAnomaly, share_group_of
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, TransactionAnomaly
 from kafka_chaos.contract.ledger import ShareLedger, TableLedger
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -21,9 +21,8 @@ from kafka_chaos.verification.tables.facts import LaneFacts, TransactionFacts
 
 OF_TRANSACTIONS_BY_LOG = with_trait(TransactionAnomaly, Trait.BY_LOG)
 OF_TRANSACTIONS_BY_READING = with_trait(TransactionAnomaly, Trait.BY_READS)
-OF_SHARES_BY_HISTORY = (ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY)
+OF_SHARES_BY_HISTORY = (ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY, ShareAnomaly.DEAD_LETTER_MISSING)
 """Only a whole history shows these: a delivery that nobody wrote down looks like none."""
-OF_SHARES_BY_STARTS = (*OF_SHARES_BY_HISTORY, ShareAnomaly.SHARE_START_WENT_BACK)
 OF_SHARES_BY_TIMES = (ShareAnomaly.DELIVERED_TO_TWO, ShareAnomaly.REDELIVERED_AFTER_ACCEPT)
 
 
@@ -207,32 +206,35 @@ def _lacks_of_shares(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterato
     if share is None:
         return
     counts = facts.share or ShareLedger(group=group)
+    by_history = [anomaly for anomaly in OF_SHARES_BY_HISTORY if anomaly in share.anomalies]
+    by_starts = [*by_history, ShareAnomaly.SHARE_START_WENT_BACK]
     if not run.has_log:
         yield NotSearched("there is no final log (log/)", (ShareAnomaly.NEVER_DELIVERED,))
     elif share.isolation == READ_COMMITTED and lane.transactional is not None and not run.has("replicas"):
         yield NotSearched("replicas/ does not show what the lane has committed", (ShareAnomaly.NEVER_DELIVERED,))
     if lane.cleanup_policy is not None:
-        removes = f"cleanup.policy={lane.cleanup_policy} removes records that the group has not done with"
-        yield NotSearched(removes, OF_SHARES_BY_HISTORY)
+        yield NotSearched(f"cleanup.policy={lane.cleanup_policy} removes what the group is not done with", by_history)
     if unfinished := run.events.unfinished(lane.lane):
-        why = f"phase {unfinished[0]} never ended: deliveries may have been written down nowhere"
-        yield NotSearched(why, OF_SHARES_BY_HISTORY)
+        yield NotSearched(f"phase {unfinished[0]} never ended: deliveries may have been written nowhere", by_history)
     if counts.unasked:
         why = f"deliveries/ does not say when {counted(counts.unasked, 'delivery', 'deliveries')} were asked for"
         yield NotSearched(why, OF_SHARES_BY_TIMES)
     if not counts.reported:
-        yield NotSearched(f"share_starts/ holds no start offset of group {group}", OF_SHARES_BY_STARTS)
+        yield NotSearched(f"share_starts/ holds no start offset of group {group}", by_starts)
     if not counts.deliveries:
-        yield NotSearched(f"deliveries/ holds no delivery of group {group}", ShareAnomaly)
+        yield NotSearched(f"deliveries/ holds no delivery of group {group}", share.anomalies)
     if missing := lane.partitions - counts.reported:
-        yield Gap(f"share_starts/ holds no start offset of {counted(missing, 'partition')}", OF_SHARES_BY_STARTS)
+        yield Gap(f"share_starts/ holds no start offset of {counted(missing, 'partition')}", by_starts)
     if counts.undrained:
-        why = f"the group was not past the last record of {counted(counts.undrained, 'partition')}"
-        yield Gap(why, OF_SHARES_BY_HISTORY)
+        yield Gap(f"the group was not past the last record of {counted(counts.undrained, 'partition')}", by_history)
     if not counts.accepted:
         lacking = (ShareAnomaly.REDELIVERED_AFTER_ACCEPT, ShareAnomaly.ARCHIVED_EARLY)
         yield NotSearched("no accept was acknowledged", lacking)
     if counts.members < 2:
         yield Gap("fewer than two members were given records", (ShareAnomaly.DELIVERED_TO_TWO,))
+    if OF_DEAD_LETTERS[0] in share.anomalies and not run.has("dead_letters"):
+        yield NotSearched("the dead letters were not read (dead_letters/)", OF_DEAD_LETTERS)
+    elif OF_DEAD_LETTERS[0] in share.anomalies and not (counts.letters or counts.rejected):
+        yield Gap("no record was rejected, and there is no dead letter", OF_DEAD_LETTERS)
     if counts.doubled:
         yield Doubt(f"deliveries/ holds {counted(counts.doubled, 'row')} of the lane twice")

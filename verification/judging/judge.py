@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Trait, Verdict
-from kafka_chaos.contract.columns import TABLES_OF_SHARES
+from kafka_chaos.contract.columns import READ_OF_SHARES
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.events import LeaderElected
 from kafka_chaos.contract.lane.families import AnyAnomaly, Cause
@@ -45,14 +45,12 @@ def unplanned(run: RunDirectory, lane: Lane) -> list[LeaderElected]:
     faults, knows_times = run.events.concerning(lane.lane), run.events.knows_times(lane.lane)
     started_ns = min(phase.started_ns for phase in phases)
     ended_ns = max(math.inf if phase.ended_ns is None else phase.ended_ns for phase in phases)
-    first_ns = min((ns for fault in faults if fault.moves_leaders for ns in fault.requested), default=None)
-
-    def is_unplanned(won: LeaderElected) -> bool:
-        before_faults = first_ns is None or (knows_times and won.ts_ns < first_ns)
-        return won.leader_epoch > 0 and before_faults and not (knows_times and not started_ns <= won.ts_ns <= ended_ns)
-
+    first_ns = min((ns for fault in faults if fault.moves_leaders for ns in fault.requested), default=math.inf)
     elections = (won for partition in range(lane.partitions) for won in run.events.elected(lane.lane, partition))
-    return [won for won in elections if is_unplanned(won)]
+    later = [won for won in elections if won.leader_epoch > 0]
+    if not knows_times:
+        return later if first_ns == math.inf else []
+    return [won for won in later if won.ts_ns < first_ns and started_ns <= won.ts_ns <= ended_ns]
 
 
 def _explained_by_them(run: RunDirectory, lane: Lane, anomaly: AnyAnomaly) -> str | None:
@@ -209,7 +207,7 @@ def judge(lane: LaneEvidence) -> LaneVerdict:
     # Tables that show none of the lane's anomalies need not have been read in full.
     needless = set() if lane.lane.transactional is not None else {"replicas"}
     if not (lane.lane.group_anomalies or lane.lane.share):
-        needless |= {"commits", *TABLES_OF_SHARES}
+        needless |= {"commits", *READ_OF_SHARES}
     return LaneVerdict(
         lane=lane.lane.lane,
         verdict=Verdict.UNKNOWN if lane.unread.keys() - needless else verdict,

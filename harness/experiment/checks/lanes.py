@@ -142,6 +142,8 @@ def _check_created_late(phase: PhaseSpec, lane: lane_specs.LaneSpec, at: float) 
         yield ("created_at",), f"expected no steps, and less than {phase.workload.duration:g} s, the load's duration"
     if lane.lane in loops or lane.lane in loops.values():
         yield ("created_at",), "expected none for the output or the source of a loop"
+    if lane.dead_letter_topic is not None:
+        yield ("created_at",), "expected none with dead letters, whose topic is there before the load"
     for fault in (fault for fault in phase.faults if fault.at < at):
         if fault.target.lane == lane.lane or (fault.spares_other_lanes and concerns(fault, lane.lane)):
             yield ("created_at",), f"{fault.kind} on {fault.target.text} concerns the topic, and begins before {at:g} s"

@@ -12,7 +12,7 @@ from kafka_chaos.contract.events import BEGINS
 from kafka_chaos.contract.lane.groups import AUTO, CLASSIC, IN_TRANSACTION, Group, group_of, loop_group_of
 from kafka_chaos.contract.lane.lanes import has_delivery_limit_per_group
 from kafka_chaos.contract.lane.metadata import release
-from kafka_chaos.contract.lane.share import Share
+from kafka_chaos.contract.lane.share import COPIES, Share
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional, transactional_id
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, parse_client
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
@@ -20,6 +20,7 @@ from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.client_process import EventHandler, SupervisedProcess
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
+from kafka_chaos.harness.workload.groups.dead_letters import read_dead_letters
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.groups.rows import LoopRows, ShareMemberRows
 from kafka_chaos.harness.workload.groups.settings import MEMBER, MemberSettings, OutputSettings
@@ -198,6 +199,9 @@ class ShareGroup(GroupLoad):
         # Before Kafka 4.4, groups have no limit of deliveries: brokers' configs have it.
         if has_delivery_limit_per_group(lane.as_lane(())):
             configs["share.delivery.count.limit"] = share.delivery_limit
+        if lane.dead_letter_topic is not None:
+            configs["errors.deadletterqueue.topic.name"] = lane.dead_letter_topic
+            configs["errors.deadletterqueue.copy.record.enable"] = share.dead_letters == COPIES
         settings = {
             "group": self.group_id,
             "acknowledgement": share.acknowledgement,
@@ -214,3 +218,10 @@ class ShareGroup(GroupLoad):
         """Wait as every group does, but for positions reported from now on: an older one may be from amid the load."""
         self.forget_positions(self)
         super().drain(end_offsets, timeout=timeout)
+
+    def leave(self) -> None:
+        """Let every member leave, and read the dead letters: once the group was drained, brokers have written them."""
+        super().leave()
+        if self.lane.dead_letter_topic is not None:
+            for row in read_dead_letters(self.lane, self.lane.dead_letter_topic, self.load):
+                self.load.tables.add("dead_letters", row)

@@ -78,12 +78,11 @@ phases:
         action: reject
       - {fault: partition, target: broker:2, at: 6, duration: 2, port: replication, direction: out}
 """
+OTHERS = ("dead-letters", "share-groups", "tiered-storage", "demo", "known/kafka-8803")
 TEXTS = (
     EVERY_KEY,
     "name: elsewhere\ncluster: {advertise: engine.example}\nlanes: [{lane: a}]\n",
-    *((ROOT / "experiments" / name).read_text() for name in ("share-groups.yaml", "tiered-storage.yaml")),
-    (ROOT / "experiments" / "demo.yaml").read_text(),
-    (ROOT / "experiments" / "known" / "kafka-8803.yaml").read_text(),
+    *((ROOT / "experiments" / f"{name}.yaml").read_text() for name in OTHERS),
     (ROOT / "tests/harness/run/small.yaml").read_text(),
 )
 VALUES = (

@@ -1,11 +1,12 @@
 """What the model says of share groups: what is promised, and what costs it."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.share import Share
+from kafka_chaos.contract.lane.share import OF_DEAD_LETTERS, Share
 from kafka_chaos.contract.lane.share import ShareAnomaly as A
 from kafka_chaos.reference_model import parse_lockstep
 from kafka_chaos.reference_model.predict.prediction import predict
@@ -43,8 +44,23 @@ OF_THE_LOG = {A.NEVER_DELIVERED, A.REDELIVERED_AFTER_ACCEPT, A.ARCHIVED_EARLY, A
 def test_what_may_be_lost_costs_a_share_group(changes: dict[str, object], permitted: set[A]) -> None:
     found = predict(replace(LANE, **changes))  # type: ignore[arg-type]
     assert shown(found, A) == permitted
-    assert {*of_family(found, A)} == {*A}
+    assert {*of_family(found, A)} == {*A} - {*OF_DEAD_LETTERS}
     assert Prediction.from_json(found.to_json()) == found
+
+
+LETTERS = Share(delivery_limit=10, dead_letters="copies", crashes=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "permitted"),
+    [
+        ({}, set()),
+        ({"faults": ("kill",)}, {A.DEAD_LETTER_MISSING, A.DEAD_LETTER_DOUBLED}),
+        ({"replication_factor": 1, "min_insync_replicas": 1, "faults": ("power-loss",)}, {*OF_DEAD_LETTERS}),
+    ],
+)
+def test_faults_cost_dead_letters_and_lost_logs_their_content(changes: dict[str, Any], permitted: set[A]) -> None:
+    assert shown(predict(replace(LANE, share=LETTERS, **changes)), A) & {*OF_DEAD_LETTERS} == permitted
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from click.testing import Result
 from confluent_kafka import Consumer, TopicPartition
 
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.harness.cli.import_command import import_command
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import REPLICATION_PORT
 from kafka_chaos.verification import verify
-from kafka_chaos.verification.importers.cli import import_command
 from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.commands import ended
 from tests.parquet import rows_in

@@ -134,6 +134,19 @@ class ShareStart(NamedTuple):
     lag: int | None = None
 
 
+class DeadLetter(NamedTuple):
+    """A letter that brokers wrote of a record of a share group."""
+
+    partition: int
+    offset: int
+    source_group: str | None
+    source_partition: int | None
+    source_offset: int | None
+    producer_id: int | None
+    seq: int | None
+    key: str | None = None
+
+
 @dataclass
 class LaneHistory:
     """All rows of one lane. `log` None: there is no final log; `high_watermarks`: per partition the lowest, and those
@@ -158,6 +171,7 @@ class LaneHistory:
     commits: list[Commit] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
     share_starts: list[ShareStart] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
     timeout_ms: int | None = None
     healed_ns: int = 0
     has_replicas: bool = True

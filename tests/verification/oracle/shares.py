@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import permutations
 
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.share import Share
+from kafka_chaos.contract.lane.share import Share, share_group_of
 from kafka_chaos.contract.ledger import ShareLedger
-from tests.verification.oracle.rows import Delivery, Finding, Identity, Place, View, named
+from tests.verification.oracle.rows import Case, Delivery, Finding, Identity, Place, View, named
 
 
 def past_of(view: View) -> dict[int, int]:
@@ -40,6 +40,7 @@ class Shared:
 
     def __init__(self, view: View, lane: Lane, share: Share) -> None:
         self.view, self.lane, self.share = view, lane, share
+        self.letters = view.history.dead_letters
         self.deliveries, self.starts = view.history.deliveries, view.history.share_starts
         self.lost = share.lost_deliveries(len(lane.faults))
         self.by_place: dict[Place, list[Delivery]] = defaultdict(list)
@@ -149,6 +150,57 @@ def _share_start_went_back(of: Shared) -> Iterator[Finding]:
             yield named("share_start_went_back", (row.partition, row.offset), None, cause)
 
 
+def _given_up(of: Shared) -> Iterator[tuple[Place, Identity, int]]:
+    """The records that were rejected or delivered as often as allowed, and not accepted, with their deliveries."""
+    taken = [row for row in of.deliveries if row.acknowledgement == "accept" and row.outcome != "fail"]
+    accepted = {(row.partition, row.offset) for row in taken}
+    for place, rows in of.by_place.items():
+        if of.past(place) is None or place in accepted:
+            continue
+        for identity in {(row.producer_id, row.seq) for row in rows}:
+            own = [row for row in rows if (row.producer_id, row.seq) == identity]
+            count = max(row.delivery_count for row in own)
+            is_rejected = any(row.acknowledgement == "reject" and row.outcome != "fail" for row in own)
+            if is_rejected or count >= of.share.delivery_limit:
+                yield place, identity, count
+
+
+def _dead_letter_missing(of: Shared) -> Iterator[Finding]:
+    written = {(row.source_partition, row.source_offset) for row in of.letters}
+    for place, identity, count in _given_up(of):
+        if place not in written:
+            yield named("dead_letter_missing", place, identity, f"given up after {count} deliveries")
+
+
+def _dead_letter_doubled(of: Shared) -> Iterator[Finding]:
+    places = {(row.source_partition, row.source_offset, row.partition, row.offset) for row in of.letters}
+    for (partition, offset), count in Counter((partition, offset) for partition, offset, *_ in places).items():
+        if partition is not None and offset is not None and count > 1:
+            yield named("dead_letter_doubled", (partition, offset), None, f"{count} dead letters")
+
+
+def _dead_letter_altered(of: Shared) -> Iterator[Finding]:
+    keys = {(row.producer_id, row.seq): row.key for row in of.view.history.produced}
+    for letter in of.letters:
+        place, identity = (letter.source_partition, letter.source_offset), (letter.producer_id, letter.seq)
+        rows = [row for row in of.deliveries if (row.partition, row.offset) == place]
+        count = max((row.delivery_count for row in rows), default=0)
+        stored = [row for row in of.view.history.log or () if (row.partition, row.offset) == place]
+        cause = None
+        if letter.source_offset is None or letter.source_group != share_group_of(of.lane.lane):
+            cause = "it names no record of the group"
+        elif not any(row.acknowledgement == "reject" for row in rows) and count + of.lost < of.share.delivery_limit:
+            cause = f"of a record that nobody rejected, delivered {count} times"
+        elif letter.seq is None:
+            cause = None if of.lane.faults else "it holds no record"
+        elif identity not in {(row.producer_id, row.seq) for row in (*rows, *stored)}:
+            cause = "it holds another record"
+        elif keys.get(identity) not in (None, letter.key):  # type: ignore[arg-type]
+            cause = "it holds another key"
+        if cause:
+            yield Finding(Case("dead_letter_altered", *place, *identity), cause)
+
+
 FINDERS: tuple[Callable[[Shared], Iterable[Finding]], ...] = (
     _never_delivered,
     _delivered_to_two,
@@ -156,6 +208,9 @@ FINDERS: tuple[Callable[[Shared], Iterable[Finding]], ...] = (
     _past_delivery_limit,
     _archived_early,
     _share_start_went_back,
+    _dead_letter_missing,
+    _dead_letter_doubled,
+    _dead_letter_altered,
 )
 FOUND = tuple(finder.__name__[1:] for finder in FINDERS)
 """The anomalies that `find_in_share` finds."""
@@ -179,5 +234,6 @@ def share_facts(view: View, group: str) -> ShareLedger:
         unasked=sum(row.asked_ns is None for row in rows),
         doubled=len(rows) - len({(row.member, row.partition, row.offset, row.delivered_ns) for row in rows}),
         reported=len(past),
+        letters=len(view.history.dead_letters),
         undrained=sum(past.get(partition, -1) <= end for partition, end in view.log_end.items()),
     )

@@ -27,6 +27,7 @@ KINDS: Mapping[str, Any] = {
     "commits": oracle.Commit,
     "deliveries": oracle.Delivery,
     "share_starts": oracle.ShareStart,
+    "dead_letters": oracle.DeadLetter,
 }
 """By table its rows. Each also names its lane."""
 

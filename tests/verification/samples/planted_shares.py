@@ -16,7 +16,7 @@ def lane_keys(**share: Any) -> dict[str, Any]:
     """The keys of lanes.json for the lane."""
     cluster = {"kafka_version": "4.4.0", "metadata_mode": "kraft", "client": {"name": "java", "version": "4.2.2"}}
     settings = {"members": 2, "acknowledgement": "explicit", "lock_ms": LOCK_MS, "delivery_limit": LIMIT, **share}
-    return {**cluster, "partitions": PARTITIONS, "share": settings}
+    return {**cluster, "partitions": PARTITIONS, "share": {"dead_letters": "copies", **settings}}
 
 
 def delivery(
@@ -32,9 +32,15 @@ def start(partition: int, offset: int, at_ns: int, member: str = "m0") -> oracle
     return oracle.ShareStart(share_group_of(LANE), member, partition, offset, at_ns, at_ns + 1)
 
 
+def letter(seq: int, number: int = 0, /, **changes: Any) -> oracle.DeadLetter:
+    """A copy of the record of this seq, at this offset of the topic for dead letters."""
+    place = (seq % PARTITIONS, seq // PARTITIONS)
+    return oracle.DeadLetter(place[0], number, share_group_of(LANE), *place, 0, seq)._replace(**changes)
+
+
 def clean() -> oracle.LaneHistory:
-    """Two members accept all records in turn; one record is released first, one is rejected."""
-    history = oracle.LaneHistory(log=[])
+    """Two members accept all records in turn; one record is released first, one is rejected, and has a letter."""
+    history = oracle.LaneHistory(log=[], dead_letters=[letter(5)])
     assert history.log is not None
     for seq in range(RECORDS):
         place = (seq % PARTITIONS, seq // PARTITIONS)
@@ -145,7 +151,45 @@ def archived_at_the_limit() -> Plant:
     history.deliveries = [row for row in history.deliveries if row.seq != 3]
     rows = [delivery(3, (40 + count) * SECOND, count=count, kind="release") for count in range(1, LIMIT + 1)]
     history.deliveries += rows
+    history.dead_letters.append(letter(3, 1))
     return history, []
+
+
+def dead_letter_missing() -> Plant:
+    """Of a record that was rejected, of one that was released as often as allowed, and of one that nobody let go."""
+    history = archived_at_the_limit()[0]
+    history.dead_letters = []
+    history.deliveries = [row for row in history.deliveries if row.seq != 7]
+    history.deliveries.append(delivery(7, 50 * SECOND, count=LIMIT, kind=None))
+    return history, [oracle.Case("dead_letter_missing", 1, seq // PARTITIONS, 0, seq) for seq in (3, 5, 7)]
+
+
+def a_reject_that_was_refused() -> Plant:
+    """Its member did not hold the record any more, and another one accepted it."""
+    history = clean()
+    refused = {"acknowledgement": "reject", "outcome": "fail"}
+    history.deliveries = [row._replace(**refused) if row.seq == 7 else row for row in history.deliveries]
+    history.deliveries.append(delivery(7, 50 * SECOND, count=2))
+    return history, []
+
+
+def dead_letter_doubled() -> Plant:
+    history = clean()
+    history.dead_letters.append(letter(5, 1))
+    return history, [oracle.Case("dead_letter_doubled", 1, 2, None, None)]
+
+
+def dead_letter_altered() -> Plant:
+    """Letters of an accepted record, of no record, of another group's, without their record, and with another one."""
+    history = archived_at_the_limit()[0]
+    history.produced = [row._replace(key="k") if row.seq == 5 else row for row in history.produced]
+    history.dead_letters = [letter(3, 0, seq=4), letter(4), letter(5, 1, key="j"), letter(6, 1, source_offset=None)]
+    kinds = [delivery(seq, (60 + seq) * SECOND, count=LIMIT, kind="release") for seq in (7, 9)]
+    history.deliveries = [row for row in history.deliveries if row.seq not in (7, 9)] + kinds
+    history.dead_letters += [letter(7, 2, source_group="other"), letter(9, 3, producer_id=None, seq=None)]
+    places = [(1, 1, 0, 4), (0, 2, 0, 4), (1, 2, 0, 5), (0, None, 0, 6), (1, 3, 0, 7), (1, 4, None, None)]
+    cases = [oracle.Case("dead_letter_altered", *place) for place in places]
+    return history, sorted(cases, key=oracle.case_order)
 
 
 def share_start_went_back() -> Plant:
@@ -221,6 +265,10 @@ PLANTS: tuple[Callable[[], Plant], ...] = (
     past_delivery_limit,
     archived_early,
     archived_at_the_limit,
+    dead_letter_missing,
+    a_reject_that_was_refused,
+    dead_letter_doubled,
+    dead_letter_altered,
     share_start_went_back,
     reports_side_by_side,
     aborted_read,

@@ -66,6 +66,7 @@ def _shares(folder: Path, random: Random, count: int) -> Path:
         group = share_group_of(name)
         history.deliveries = [row._replace(group=group) for row in history.deliveries]
         history.share_starts = [row._replace(group=group) for row in history.share_starts]
+        history.dead_letters = [row._replace(source_group=row.source_group and group) for row in history.dead_letters]
         isolation = {"isolation": "read_committed"} if history.is_share_committed else {}
         keys[name] = lane_keys(**isolation, crashes=random.choice([0, 0, 1, 2]))
     return write_histories(folder, histories, keys)

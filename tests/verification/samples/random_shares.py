@@ -29,6 +29,9 @@ def random_shares(random: Random) -> LaneHistory:
         offset = random.randrange(planted.RECORDS // planted.PARTITIONS + 1)
         told = planted.start(random.randrange(planted.PARTITIONS), offset, at, member)
         history.share_starts.append(told._replace(lag=random.choice([None, None, 0, 1])))
+    for number in range(1, random.randrange(1, 5)):
+        letter = planted.letter(random.choice(history.deliveries).seq, number)
+        history.dead_letters.append(letter._replace(seq=random.choice([letter.seq, 1])))
     for _ in range(random.choice([0, 1, 2, 5])):
         _damage(random, history)
     return history
@@ -36,6 +39,7 @@ def random_shares(random: Random) -> LaneHistory:
 
 def _damage(random: Random, history: LaneHistory) -> None:
     tables: list[Any] = [history.deliveries, history.deliveries, history.log, history.share_starts, history.produced]
+    tables.append(history.dead_letters)
     rows = random.choice([table for table in tables if table])
     index = random.randrange(len(rows))
     row, other = rows[index], random.choice(rows)
@@ -51,6 +55,9 @@ def _damage(random: Random, history: LaneHistory) -> None:
         if row.outcome is not None:
             changes += [{"outcome": "fail"}, {"outcome": "info", "complete_ns": None}]
         rows[index] = row._replace(**random.choice(changes))
+    elif rows is history.dead_letters:
+        nothing: dict[str, Any] = {"producer_id": None, "seq": None}
+        rows[index] = row._replace(**random.choice([nothing, {"source_offset": None}, {"source_group": "other"}]))
     elif rows is history.share_starts:
         rows[index] = row._replace(offset=other.offset, lag=random.choice([None, 0]))
     elif rows is history.produced:

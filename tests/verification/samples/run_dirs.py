@@ -36,6 +36,7 @@ class Rows:
     commits: list[dict[str, Any]] | None = None
     deliveries: list[dict[str, Any]] | None = None
     share_starts: list[dict[str, Any]] | None = None
+    dead_letters: list[dict[str, Any]] | None = None
     events: list[dict[str, Any]] | None = None
     checkpoints: dict[str, Any] | None = None
     timings: dict[str, Any] | None = None
@@ -171,7 +172,7 @@ def rows_of_histories(
         of_lanes = ((lane, row) for lane, history in histories.items() for row in getattr(history, table) or ())
         setattr(rows, table, [{"lane": lane, **row._asdict()} for lane, row in of_lanes])
     if rows.format_version < 3:
-        rows.deliveries = rows.share_starts = None
+        rows.deliveries = rows.share_starts = rows.dead_letters = None
     if rows.format_version == 1:
         rows.transactions = rows.assignments = rows.commits = None
     rows.log, rows.replicas = rows.log if final_log else None, rows.replicas or None

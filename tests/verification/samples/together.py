@@ -57,8 +57,9 @@ def _renamed(row: Mapping[str, Any], lane: str, name: str) -> dict[str, Any]:
     named: dict[str, Any] = {"lane": name, "lanes": [name], "phase": name}
     if "fault_id" in row:
         named["fault_id"] = f"{name}-{row['fault_id']}"
-    if row.get("group"):
-        named["group"] = name + row["group"].removeprefix(lane)
+    for column in ("group", "source_group"):
+        if row.get(column):
+            named[column] = name + row[column].removeprefix(lane)
     return {key: named.get(key, value) for key, value in row.items()}
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.lane.share import ShareAnomaly
+from kafka_chaos.contract.lane.share import OF_DEAD_LETTERS, ShareAnomaly
 from kafka_chaos.verification import LaneVerdict, RunDirectoryError, RunVerdict
 from tests.verification.conftest import forbid_everything
 from tests.verification.oracle.rows import LaneHistory
@@ -40,7 +40,7 @@ def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: 
     run_dir = run.write(tmp_path / "run", files=2)
     verdict, found = verified(run_dir), read_cases(run_dir)
     of_shares = {*ShareAnomaly, "aborted_read", "phantom", "truncated_read"}
-    unlike_log = {ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY}
+    unlike_log = {ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY, ShareAnomaly.DEAD_LETTER_MISSING}
     for name, (_, cases) in made.items():
         assert [case for case in found.get(name, []) if case.anomaly in of_shares] == cases, name
         lane = verdict.lane(name)
@@ -78,17 +78,23 @@ def alone(history: LaneHistory) -> None:
     history.deliveries = [row._replace(member="m0") for row in history.deliveries]
 
 
+def rejects_nothing(history: LaneHistory) -> None:
+    history.deliveries = [row for row in history.deliveries if row.seq != 5] + [planted.delivery(5, 9 * SECOND)]
+    history.dead_letters = []
+
+
 def given_twice(history: LaneHistory) -> None:
     history.deliveries.append(history.deliveries[0])
 
 
 def accepts_nothing(history: LaneHistory) -> None:
-    history.deliveries = [row._replace(acknowledgement="release") for row in history.deliveries]
+    history.deliveries = [row._replace(outcome="fail") for row in history.deliveries if row.seq != 5]
+    history.deliveries.append(planted.delivery(5, 9 * SECOND, kind="reject"))
     history.share_starts = [row._replace(offset=0) for row in history.share_starts]
 
 
 A = ShareAnomaly
-BY_THE_STARTS = {A.NEVER_DELIVERED, A.ARCHIVED_EARLY}
+BY_THE_STARTS = {A.NEVER_DELIVERED, A.ARCHIVED_EARLY, A.DEAD_LETTER_MISSING}
 
 
 @TOGETHER.cases(
@@ -98,6 +104,7 @@ BY_THE_STARTS = {A.NEVER_DELIVERED, A.ARCHIVED_EARLY}
     (not_past_the_end, (BY_THE_STARTS, "the group was not past the last record of 1 partition")),
     (alone, ({A.DELIVERED_TO_TWO}, "fewer than two members were given records")),
     (accepts_nothing, ({*BY_THE_STARTS, A.REDELIVERED_AFTER_ACCEPT}, "no accept was acknowledged")),
+    (rejects_nothing, ({*OF_DEAD_LETTERS}, "no record was rejected, and there is no dead letter")),
     (given_twice, (set(), "deliveries/ holds 1 row of the lane twice")),
 )
 def changed(change: Callable[[LaneHistory], None]) -> Rows:
@@ -137,6 +144,7 @@ def delivered_so_often(crashes: int, times: int) -> Rows:
     history = clean()
     history.deliveries = [row for row in history.deliveries if row.seq != 3]
     history.deliveries += [planted.delivery(3, (40 + n) * SECOND, count=n, kind="release") for n in range(1, times + 1)]
+    history.dead_letters += [planted.letter(3, 1)] if times == planted.LIMIT else []
     return rows_of(history, crashes=crashes)
 
 
@@ -179,12 +187,23 @@ def test_a_table_that_is_missing_is_refused(tmp_path: Path, verified: Verified, 
         verified(run_dir)
 
 
+def test_without_their_table_no_anomaly_of_dead_letters_is_judged(tmp_path: Path, verified: Verified) -> None:
+    run_dir = rows_of(clean()).write(tmp_path / "run")
+    shutil.rmtree(run_dir / "dead_letters")
+    lane = verified(run_dir).lane(LANE)
+    assert (lane.verdict, {*lane.not_judged} & {*A}) == (Verdict.UNKNOWN, {*OF_DEAD_LETTERS})
+
+
 def told_past_the_end(history: LaneHistory) -> None:
     history.share_starts.append(history.share_starts[-1]._replace(offset=99))
 
 
 def told_to_a_stranger(history: LaneHistory) -> None:
     history.share_starts.append(history.share_starts[-1]._replace(member="x"))
+
+
+def a_letter_twice(history: LaneHistory) -> None:
+    history.dead_letters.append(history.dead_letters[0])
 
 
 ELSEWHERE = {"partition": 1, "offset": 50}
@@ -201,6 +220,8 @@ UNRESOLVED: dict[str, tuple[Callable[[LaneHistory], None], str]] = {
     "to a stranger": (delivered(member="x"), "a member that never began by events.jsonl"),
     "a start offset of a stranger": (told_to_a_stranger, "a member that never began by events.jsonl"),
     "past the end": (told_past_the_end, "share_starts: a start offset past the end of the log"),
+    "a letter twice": (a_letter_twice, "one that was read twice"),
+    "without letters": (lambda _: None, "of a lane without dead letters"),
     "of no group": (lambda _: None, "of a lane without a share group"),
 }
 
@@ -217,7 +238,8 @@ def planned(tmp_path_factory: pytest.TempPathFactory, verified: Verified) -> Run
             rows.event("member_changed", ts_ns=2, group=f"{LANE}-share", member=member, change="begins")
         rows.event("phase_ended", ts_ns=100 * SECOND, phase="p")
     run = together(histories)
-    del next(lane for lane in run.lanes if lane["lane"] == "of no group")["share"]
+    by_name = {lane["lane"]: lane for lane in run.lanes}
+    del by_name["of no group"]["share"], by_name["without letters"]["share"]["dead_letters"]
     folder = run.write(tmp_path_factory.mktemp("planned"))
     phases = [{"phase": name, "lanes": [{"lane": name}]} for name in histories]
     (folder / "experiment.yaml").write_text(json.dumps({"phases": phases}))
@@ -229,7 +251,9 @@ def planned(tmp_path_factory: pytest.TempPathFactory, verified: Verified) -> Run
 @pytest.mark.parametrize("name", ["resolved", *UNRESOLVED])
 def test_rows_that_fit_no_other_table_are_a_doubt_that_names_them(planned: RunVerdict, name: str) -> None:
     lane = planned.lane(name)
-    doubts = [reason for reason in lane.reasons if reason.startswith(("deliveries: ", "share_starts: "))]
+    doubts = [
+        reason for reason in lane.reasons if reason.startswith(("deliveries: ", "share_starts: ", "dead_letters: "))
+    ]
     if name == "resolved":
         assert doubts == []
     else:

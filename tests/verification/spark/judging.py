@@ -43,13 +43,8 @@ def write_runs(folder: Path) -> list[Path]:
 
 
 def judged(run_dir: Path, spark: Any) -> dict[str, Any]:
-    """The outcome of each way."""
-    return _in_the_same_words(run_dir, dict(_ways(run_dir, spark)))
-
-
-def _in_the_same_words(run_dir: Path, outcomes: dict[str, Any]) -> dict[str, Any]:
-    """The verdict with the same words for the run's place and for all that a session can't name."""
-    text = json.dumps(outcomes).replace(run_dir.as_uri(), "RUN").replace(str(run_dir), "RUN")
+    """The outcome of each way, with the same words for the run's place and for all that a session can't name."""
+    text = json.dumps(dict(_ways(run_dir, spark))).replace(run_dir.as_uri(), "RUN").replace(str(run_dir), "RUN")
     return dict(json.loads(re.sub(r"/([_.])[\w-]+\.parquet is", r"/\1*.parquet is", text)))
 
 

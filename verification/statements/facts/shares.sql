@@ -1,11 +1,11 @@
 -- By share group its deliveries, members, and acknowledgements by outcome; `unasked`: deliveries of which nobody knows when
 -- they were asked for; `doubled`: rows that repeat another one; `undrained`: partitions of the log whose last record the
--- group is not past; `reported`: partitions whose start offset was reported.
+-- group is not past; `reported`: partitions whose start offset was reported; `letters`: dead letters.
 SELECT
   s.lane, COALESCE(d.n, 0) AS deliveries, COALESCE(d.members, 0) AS members, COALESCE(d.accepted, 0) AS accepted,
   COALESCE(d.released, 0) AS released, COALESCE(d.rejected, 0) AS rejected, COALESCE(d.refused, 0) AS refused,
   COALESCE(d.in_doubt, 0) AS in_doubt, COALESCE(d.unasked, 0) AS unasked, COALESCE(d.doubled, 0) AS doubled,
-  COALESCE(p.reported, 0) AS reported, COALESCE(e.undrained, 0) AS undrained
+  COALESCE(p.reported, 0) AS reported, COALESCE(e.undrained, 0) AS undrained, COALESCE(t.letters, 0) AS letters
 FROM shares s
 LEFT JOIN (
   SELECT
@@ -18,6 +18,7 @@ LEFT JOIN (
   FROM deliveries
   GROUP BY lane
 ) d USING (lane)
+LEFT JOIN (SELECT lane, COUNT(*) AS letters FROM dead_letters GROUP BY lane) t ON t.lane = s.lane
 LEFT JOIN (SELECT lane, COUNT(*) AS reported FROM share_spans GROUP BY lane) p ON p.lane = s.lane
 LEFT JOIN (
   SELECT g.lane, COUNT(*) AS undrained

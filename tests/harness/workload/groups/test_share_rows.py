@@ -1,13 +1,16 @@
 """Reports of a share group's members become rows, also those of a member that died."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.client_process import ProtocolBreach
 from kafka_chaos.harness.workload.clients.consumed import Readers
+from kafka_chaos.harness.workload.groups.dead_letters import row_of_letter
 from kafka_chaos.harness.workload.groups.group_kinds import ShareGroup
 from kafka_chaos.harness.workload.groups.rows import PAST_EVERY_RECORD, ShareMemberRows
 from tests.harness.workload.loads import load_of
@@ -54,6 +57,22 @@ def test_start_offsets_say_how_far_the_group_is(tmp_path: Path) -> None:
     _, starts, readers = written(tmp_path, STARTS)
     assert [(row["partition"], row["offset"], row["invoke_ns"]) for row in starts] == [(0, 5, 1), (1, 7, 1)]
     assert readers.unread_partitions({0: 6, 1: 8}) == {0: (5, 6)}
+
+
+def letter(value: bytes | None, **headers: str) -> dict[str, Any]:
+    told = [(f"__dlq.errors.{name.replace('_', '.')}", text.encode()) for name, text in headers.items()]
+    known = {"partition": 1, "offset": 7, "key": None, "value": value, "headers": told}
+    message = SimpleNamespace(**{name: lambda answer=answer: answer for name, answer in known.items()})
+    return row_of_letter(LaneSpec(lane="a", topic="t"), IdentityCodec("a", 50), message)
+
+
+def test_a_dead_letter_names_its_record_and_may_hold_it() -> None:
+    names = {"topic": "t", "partition": "3", "offset": "9", "group": "g", "delivery_count": "2", "message": "rejected"}
+    row = letter(IdentityCodec("a", 50).encode(4, 5), **names)
+    place = {"lane": "a", "partition": 1, "offset": 7, "source_group": "g", "source_partition": 3, "source_offset": 9}
+    assert row == {**place, "producer_id": 4, "seq": 5, "key": None, "delivery_count": 2, "cause": "rejected"}
+    assert (letter(b"?", **names)["seq"], letter(None, **names)["seq"]) == (-1, None)
+    assert letter(None, **{**names, "topic": "other"})["source_offset"] is letter(None)["source_offset"] is None
 
 
 def test_a_lag_told_before_the_end_of_the_load_is_no_proof_of_its_end(tmp_path: Path) -> None:
