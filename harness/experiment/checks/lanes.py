@@ -44,7 +44,7 @@ from kafka_chaos.harness.signals import new_client
 
 _LARGEST_BATCH = 1_048_588
 """`message.max.bytes` by default; clients make batches of at most a million bytes."""
-_LONG_ANSWER_MS = 10_000
+_LONG_ANSWER_MS = 1_000
 _LONGEST_TRANSACTION_MS = 900_000
 _SHORTEST_SESSION = "group.min.session.timeout.ms"
 

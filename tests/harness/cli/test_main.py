@@ -53,7 +53,7 @@ def test_what_the_engine_refuses_to_remove_is_not_counted_as_removed() -> None:
     nothing = Mock(list=Mock(return_value=[]))
     client = Mock(containers=nothing, volumes=nothing, networks=Mock(list=Mock(return_value=[network])))
     assert cleanup.clean(client) == []
-    assert [left.run_id for left in cleanup.leftovers(client)] == ["dead"]
+    assert "dead" in [left.run_id for left in cleanup.leftovers(client)]
 
 
 def end(error: BaseException) -> int:
