@@ -13,11 +13,11 @@ from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from kafka_chaos.contract.columns import LOG, arrow_schema
-from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure, UsageFailure, WaitTimeout, counted
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure, WaitTimeout, counted
 from kafka_chaos.contract.command.files import appearing_whole
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.engines import Engine
@@ -43,13 +43,12 @@ from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.run.phase import PhaseRun
 from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.clients.partitions import start_positions
+from kafka_chaos.harness.workload.clients.partitions import messages_between
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.verification.spark.session import require_engine
 
 LOG_SCHEMA = arrow_schema(LOG)
 _ROWS_AT_ONCE = 100_000  # of the final log, which are read and written together
-_READ_TIMEOUT = 120.0  # seconds in which more of a topic's final log has to come
 _ANSWER_TIMEOUT = 5.0  # seconds
 _UNREPORTED = object()  # the value of a setting that the cluster does not report
 
@@ -66,35 +65,13 @@ def _read_log(
     consumer = new_client(Consumer, {**defaults, **configs, **required, "enable.auto.commit": False})
     writer, codec = HistoryWriter(folder), IdentityCodec(lane.lane)
     try:
-        messages = _messages(consumer, lane.topic_name, starts, ends)
+        messages = messages_between(consumer, lane.topic_name, starts, ends)
         while batch := list(islice(messages, _ROWS_AT_ONCE)):
             columns = {"lane": [lane.lane] * len(batch), "key": [None] * len(batch), **codec.columns_of(batch)}
             writer.write(pa.Table.from_pydict(columns, schema=LOG_SCHEMA))
     finally:
         consumer.close()
         writer.close()
-
-
-def _messages(consumer: Consumer, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[Message]:
-    """Consume a topic's records between these offsets, given by partition, in the order in which they arrive."""
-    unfinished = {number for number, end in ends.items() if end > starts[number]}
-    consumer.assign(start_positions(consumer, topic, {number: starts[number] for number in sorted(unfinished)}))
-    deadline = time.monotonic() + _READ_TIMEOUT
-    while unfinished:
-        if time.monotonic() > deadline:
-            raise ClusterFailure(f"the log of topic {topic} was not read to its end: no record for {_READ_TIMEOUT:g} s")
-        for message in consumer.consume(10_000, timeout=0.5):
-            error = message.error()
-            partition, offset = int(message.partition() or 0), int(message.offset() or 0)
-            if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                # A new leader may not know yet that records were replicated: its log seems to end before them.
-                if offset >= ends[partition]:
-                    unfinished.discard(partition)
-            elif error is not None:
-                raise ClusterFailure(f"the log of topic {topic} can't be read: {error.name()}")
-            elif offset < ends[partition]:
-                yield message
-                deadline = time.monotonic() + _READ_TIMEOUT
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,20 @@
 """The partitions of a topic: where to begin reading, how clients learn of new ones, how a producer uses all in turn."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.workload.worker import Worker
 
 _ASK_INTERVAL_S = 0.5
 _ASK_TIMEOUT_S = 1.0
+_READ_TIMEOUT = 120.0  # seconds in which more of a topic has to come
 
 
 def start_positions(consumer: Consumer, topic: str, starts: Mapping[int, int]) -> list[TopicPartition]:
@@ -27,6 +30,34 @@ def start_positions(consumer: Consumer, topic: str, starts: Mapping[int, int]) -
                 place.offset = max(start, consumer.get_watermark_offsets(place, timeout=_ASK_TIMEOUT_S)[0])
         places.append(place)
     return places
+
+
+def messages_between(
+    consumer: Consumer, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
+) -> Iterator[Message]:
+    """Consume a topic's records between these offsets, given by partition, in the order in which they arrive.
+
+    The consumer tells of the ends of partitions (`enable.partition.eof`). Raises `ClusterFailure` on an error, or if no
+    record comes for two minutes.
+    """
+    unfinished = {number for number, end in ends.items() if end > starts[number]}
+    consumer.assign(start_positions(consumer, topic, {number: starts[number] for number in sorted(unfinished)}))
+    deadline = time.monotonic() + _READ_TIMEOUT
+    while unfinished:
+        if time.monotonic() > deadline:
+            raise ClusterFailure(f"the log of topic {topic} was not read to its end: no record for {_READ_TIMEOUT:g} s")
+        for message in consumer.consume(10_000, timeout=0.5):
+            error = message.error()
+            partition, offset = int(message.partition() or 0), int(message.offset() or 0)
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                # A new leader may not know yet that records were replicated: its log seems to end before them.
+                if offset >= ends[partition]:
+                    unfinished.discard(partition)
+            elif error is not None:
+                raise ClusterFailure(f"the log of topic {topic} can't be read: {error.name()}")
+            elif offset < ends[partition]:
+                yield message
+                deadline = time.monotonic() + _READ_TIMEOUT
 
 
 class RoundRobin:

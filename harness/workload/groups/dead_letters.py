@@ -4,7 +4,6 @@ A broker writes a dead letter, with acks=all, before it counts the record as don
 the group has no lag, and up to the high watermark, the topic holds all of them.
 """
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.clients.partitions import messages_between
 from kafka_chaos.harness.workload.settings import LoadSettings
 
 _TIMEOUT_S = 60.0
@@ -23,22 +23,15 @@ _COUNTS = ("partition", "offset", "delivery.count")  # the headers that hold a n
 
 def read_dead_letters(lane: LaneSpec, topic: str, load: LoadSettings) -> Iterator[dict[str, Any]]:
     """The rows of `dead_letters/` from a lane's `topic` for them. Raises `ClusterFailure` if it can't be read whole."""
-    codec, deadline = IdentityCodec(lane.lane), time.monotonic() + _TIMEOUT_S
+    codec = IdentityCodec(lane.lane)
     configs = {**load.client_configs, "bootstrap.servers": load.bootstrap_servers, "group.id": topic, "log_level": 0}
-    consumer = new_client(Consumer, {**configs, "enable.auto.commit": False, "auto.offset.reset": "error"})
+    required = {"enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": True}
+    consumer = new_client(Consumer, {**configs, **required})
     try:
         places = [TopicPartition(topic, number) for number in range(lane.initial_partitions)]
         ends = {place.partition: consumer.get_watermark_offsets(place, timeout=_TIMEOUT_S)[1] for place in places}
-        consumer.assign([TopicPartition(topic, number, 0) for number, end in ends.items() if end])
-        remaining = sum(ends.values())
-        while remaining:
-            if time.monotonic() > deadline:
-                raise ClusterFailure(f"{remaining} dead letters in {topic} could not be read within {_TIMEOUT_S:g} s")
-            messages: list[Any] = consumer.consume(min(remaining, 1_000), timeout=1.0)
-            for message in messages:
-                if message.error() is None and message.offset() < ends[message.partition()]:
-                    remaining -= 1
-                    yield row_of_letter(lane, codec, message)
+        for message in messages_between(consumer, topic, dict.fromkeys(ends, 0), ends):
+            yield row_of_letter(lane, codec, message)
     except KafkaException as failure:
         raise ClusterFailure(f"the dead letters in {topic} could not be read: {failure.args[0].str()}") from failure
     finally:

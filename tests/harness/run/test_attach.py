@@ -23,7 +23,8 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS
 from kafka_chaos.harness.run import attach
-from kafka_chaos.harness.run.attach import ClusterAccess, _messages, run_attached
+from kafka_chaos.harness.run.attach import ClusterAccess, run_attached
+from kafka_chaos.harness.workload.clients.partitions import messages_between
 from tests.clusters import await_known
 
 TEXT = """\
@@ -255,5 +256,5 @@ def test_a_log_is_read_to_its_end_from_what_retention_kept() -> None:
     at_end = KafkaError(KafkaError._PARTITION_EOF)
     consumer = Mock(get_watermark_offsets=lambda place, timeout: (7, 8))
     consumer.consume.side_effect = [[message(7), message(8, at_end)], [message(8), message(9, at_end)]]
-    read = [entry.offset() for entry in _messages(consumer, "t", {0: 5}, {0: 9})]
+    read = [entry.offset() for entry in messages_between(consumer, "t", {0: 5}, {0: 9})]
     assert (consumer.assign.call_args[0][0][0].offset, read) == (7, [7, 8])
