@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol, get_type_hints
 
 from kafka_chaos.contract.command.errors import quoted
 from kafka_chaos.contract.command.refusals import expected_in_words
+from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.target import CLIENT_ROLES, Target
 
@@ -111,6 +112,8 @@ class Fault:
     """A restart of the node ends the fault, so the injector injects it again; a second injection must do no harm."""
     since: ClassVar[tuple[str, str] | None] = None
     """The first version of Kafka on which the fault is possible, and by what means."""
+    needs_zookeeper: ClassVar[str | None] = None
+    """Why the fault is impossible in KRaft mode, and what to write there instead; None if it is possible."""
     needs_disk: ClassVar[bool] = False
     """If a schedule has this kind, brokers get disks of their own (`NodeControl.disk`)."""
     needs_links: ClassVar[bool] = False
@@ -140,6 +143,8 @@ class Fault:
     @classmethod
     def refusal(cls, cluster: PlannedCluster) -> str | None:
         """Why faults of this kind are impossible on this cluster, and what to write instead; None if possible."""
+        if cls.needs_zookeeper is not None and cluster.metadata_mode == KRAFT:
+            return cls.needs_zookeeper
         if cls.since is None or cluster.at_least(cls.since[0]):
             return None
         return f"{cls.since[1]}: expected Kafka {cls.since[0]} or later"

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.command.errors import counted, first_of
-from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, PartitionId
-from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, PlannedCluster, Proof, all_took_effect
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, all_took_effect
 from kafka_chaos.faults.process.ended import still_runs
 
 
@@ -99,15 +98,11 @@ class ControllerMove(Fault):
         "broker {controller} is controller in epoch {controller_epoch[1]} (before: {controller_epoch[0]})"
     )
     only_brokers: ClassVar[bool] = True
+    needs_zookeeper: ClassVar[str | None] = (
+        "nothing deposes the active controller in KRaft mode: pause it, isolate it or kill it"
+    )
     # The model expects nothing: a new controller only elects leaders for partitions whose leader is gone.
     appearance: ClassVar[Appearance] = Appearance("#7a6a00", "#d6c65a", Pattern.CROSSES)
-
-    @classmethod
-    def refusal(cls, cluster: PlannedCluster) -> str | None:
-        """Why the fault is impossible in KRaft mode: no request deposes a working controller. None if possible."""
-        if cluster.metadata_mode != KRAFT:
-            return None
-        return "nothing deposes the active controller in KRaft mode: pause it, isolate it or kill it"
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Note the controller's epoch and depose the controller, if it is a target."""
@@ -149,17 +144,11 @@ class SessionExpiry(Fault):
     )
     only_brokers: ClassVar[bool] = True
     counts_as: ClassVar[str] = "session-expiry"
+    needs_zookeeper: ClassVar[str | None] = (
+        "brokers have no sessions with ZooKeeper in KRaft mode: with cluster.controllers, hold their heartbeats "
+        "({fault: hold, target: controllers, api: BrokerHeartbeat, sender: 'broker:1'})"
+    )
     appearance: ClassVar[Appearance] = Appearance("#4a5a8a", "#9db0e8", Pattern.BACK_DIAGONALS)
-
-    @classmethod
-    def refusal(cls, cluster: PlannedCluster) -> str | None:
-        """Why the fault is impossible in KRaft mode: no broker has a session with ZooKeeper. None if possible."""
-        if cluster.metadata_mode != KRAFT:
-            return None
-        return (
-            "brokers have no sessions with ZooKeeper in KRaft mode: with cluster.controllers, hold their heartbeats "
-            "({fault: hold, target: controllers, api: BrokerHeartbeat, sender: 'broker:1'})"
-        )
 
     def can_begin(self, cluster: ClusterControl, nodes: Nodes) -> bool:
         """Whether every target has a session that can expire: a broker that was cut off may have lost its session."""
