@@ -22,9 +22,9 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from kafka_chaos.faults.cluster import ClusterControl
 from kafka_chaos.faults.fault import Fault, Nodes, Proof
@@ -104,7 +104,7 @@ class Observer(Protocol):
         """The fault is healed."""
 
 
-class Injector:
+class Injector(AbstractContextManager["Injector"]):
     """Injects and heals faults. As a context manager, it heals whatever is still broken when the block ends."""
 
     def __init__(self, cluster: ClusterControl, observer: Observer, *, seed: int) -> None:
@@ -116,9 +116,6 @@ class Injector:
         self._node_locks: defaultdict[tuple[str, bool], threading.RLock] = defaultdict(threading.RLock)
         """For each node and `Fault.ends_with_process`: the lock that faults with this value hold to change the node."""
         self._lock = threading.Lock()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.heal_all()

@@ -7,7 +7,7 @@ registered. A cluster that can't be cleaned up is removed, and the next scenario
 import logging
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -217,7 +217,7 @@ class ClusterLease:
         )
 
 
-class ClusterPool:
+class ClusterPool(AbstractContextManager["ClusterPool"]):
     """Running clusters by profile; a context manager that removes them all.
 
     `kraft_version`: if given, every cluster runs in KRaft mode (`ClusterProfile.in_kraft`).
@@ -226,9 +226,6 @@ class ClusterPool:
     def __init__(self, *, kraft_version: str | None = None) -> None:
         self._kraft_version = kraft_version
         self._running: dict[str, ClusterLease] = {}
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         with ExitStack() as stack:

@@ -12,8 +12,9 @@ import re
 import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any, Self
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -79,7 +80,7 @@ _COLUMNS: dict[str, Sequence[str]] = {}
 """The columns of each statement, which are the same for every run: to ask for them takes a tenth of a small run."""
 
 
-class DuckDb:
+class DuckDb(AbstractContextManager["DuckDb"]):
     """An engine in this process, with the tables of a run."""
 
     def __init__(self, run: RunDirectory) -> None:
@@ -91,9 +92,6 @@ class DuckDb:
         self._connection = duckdb.connect(":memory:", config=settings)
         self._connection.execute(MACROS)
         self._names: set[str] = set()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()

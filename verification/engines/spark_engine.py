@@ -8,7 +8,7 @@ import json
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Self
+from contextlib import AbstractContextManager
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -35,7 +35,7 @@ SCHEMAS = {
 _TYPES = {pa.string(): "STRING", pa.int32(): "INT", pa.int64(): "BIGINT"}
 
 
-class Spark:
+class Spark(AbstractContextManager["Spark"]):
     """An engine in a Spark session, with the tables of a run.
 
     `frames`: tables that take the place of the run's files; `file` is null in their rows.
@@ -49,9 +49,6 @@ class Spark:
         self._prefix = f"kafka_chaos_{uuid.uuid4().hex}_"
         # Spark 3.5 neither takes nor gives an Arrow table, and checkpoints at one level of storage only.
         self._is_recent = int(session.version.partition(".")[0]) >= 4
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         for name in self._names.values():

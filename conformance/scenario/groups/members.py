@@ -6,8 +6,9 @@ member's generation and partitions are observed only between its batches, and no
 
 import signal
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -56,7 +57,7 @@ class MemberProcess(Helper):
 
 
 @dataclass
-class Members:
+class Members(AbstractContextManager["Members"]):
     """The members of a group that reads `topic`, numbered from 1; a context manager that ends them.
 
     `heartbeat_ms`: the heartbeat interval, by which members of the protocol `classic` learn of rebalances.
@@ -74,9 +75,6 @@ class Members:
     def __post_init__(self) -> None:
         self.id = f"{self.topic}-group"
         self._admin = new_client(AdminClient, {"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         for process in self._processes.values():

@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
@@ -26,7 +26,7 @@ _MULTIPLIER, _INCREMENT, _MASK = 0x5DEECE66D, 0xB, (1 << 48) - 1
 """The constants of java.util.Random."""
 
 
-class ZooKeeper:
+class ZooKeeper(contextlib.AbstractContextManager["ZooKeeper"]):
     """A connection to a cluster's ZooKeeper, open from its creation on; a context manager. Implements `Metadata`.
 
     `session`: the id of another client's session, which this connection takes over; `close` then ends that session.
@@ -42,9 +42,6 @@ class ZooKeeper:
         except KazooTimeoutError as error:
             self.close()
             raise ClusterFailure(f"ZooKeeper at {addresses} does not answer within {timeout} s") from error
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -63,7 +63,7 @@ class ApplicationConsumers(Readers):
                 self._positions[partition] = None, max(offset, self._positions.get(partition, (None, 0))[1])
 
 
-class ApplicationConsumer:
+class ApplicationConsumer(AbstractContextManager["ApplicationConsumer"]):
     """A `confluent_kafka.Consumer` that records what it receives; callbacks get this object.
 
     Methods without a docstring do what the client's methods of these names do. All others are passed on to the client.
@@ -165,9 +165,6 @@ class ApplicationConsumer:
         self._client.close()
         self.is_closed = True
         self._assignment.note_revoked(self._assignment.held)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

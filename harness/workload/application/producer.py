@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -79,7 +79,7 @@ class ApplicationProducers(WrittenRecords):
             self.calls.note_end(call)
 
 
-class ApplicationProducer:
+class ApplicationProducer(AbstractContextManager["ApplicationProducer"]):
     """A `confluent_kafka.Producer` that records what it sends.
 
     Methods without a docstring do what the client's methods of these names do. All others are passed on to the client.
@@ -146,9 +146,6 @@ class ApplicationProducer:
     def close(self) -> bool:
         """Wait for all outcomes; the client itself ends with the load."""
         return self.flush() == 0
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
