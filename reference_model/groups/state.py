@@ -124,23 +124,23 @@ class State(NamedTuple):
     members: tuple[Member, ...]
     coordinator: Coordinator
     log_end: int
-    preparing: bool
-    joined: int
-    earlier: tuple[Coordinator, ...]
-    processed: int
-    outputs: tuple[int, ...]
-    acknowledged: int
-    readers: frozenset[tuple[int, int]]
-    incarnations: int
-    is_commit_lost: bool
-    is_commit_regressed: bool
-    is_owned_twice: bool
-    crashes: int
-    removals: int
-    joins: int
-    leaves: int
-    failovers: int
-    losses: int
+    preparing: bool = False
+    joined: int = 0
+    earlier: tuple[Coordinator, ...] = ()
+    processed: int = 0
+    outputs: tuple[int, ...] = ()
+    acknowledged: int = 0
+    readers: frozenset[tuple[int, int]] = frozenset()
+    incarnations: int = 1
+    is_commit_lost: bool = False
+    is_commit_regressed: bool = False
+    is_owned_twice: bool = False
+    crashes: int = 0
+    removals: int = 0
+    joins: int = 0
+    leaves: int = 0
+    failovers: int = 0
+    losses: int = 0
 
     def is_present(self, slot: int) -> bool:
         """Whether the coordinator has a member in the generation that the member knows."""
@@ -185,17 +185,7 @@ def initial_state(setup: Setup) -> State:
         members=(first, *(Member(),) * (setup.slots - 1)),
         coordinator=Coordinator(1, (1, *absent), 0, 0, (NONE,) * setup.slots),
         log_end=setup.records,
-        preparing=False,
-        joined=0,
-        earlier=(),
-        processed=0,
         outputs=(0,) * setup.records,
-        acknowledged=0,
-        readers=frozenset(),
-        incarnations=1,
-        is_commit_lost=False,
-        is_commit_regressed=False,
-        is_owned_twice=False,
         crashes=setup.crashes,
         removals=setup.removals,
         joins=setup.joins,

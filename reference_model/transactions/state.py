@@ -167,17 +167,17 @@ class State(NamedTuple):
 
     producers: tuple[Producer, ...]
     coordinated: tuple[Coordinated, ...]
-    coordinator_epoch: int
-    logs: tuple[Log, ...]
-    outcomes: tuple[int, ...]
-    late: tuple[Request, ...]
-    late_markers: tuple[Marker, ...]
-    read: int
-    early_reads: int
-    zombie_commits: int
-    delays_left: int
-    failovers: int
-    losses: int
+    coordinator_epoch: int = 0
+    logs: tuple[Log, ...] = ()
+    outcomes: tuple[int, ...] = ()
+    late: tuple[Request, ...] = ()
+    late_markers: tuple[Marker, ...] = ()
+    read: int = 0
+    early_reads: int = 0
+    zombie_commits: int = 0
+    delays_left: int = 0
+    failovers: int = 0
+    losses: int = 0
 
     def with_producer(self, number: int, producer: Producer) -> State:
         """The state with one incarnation replaced."""
@@ -208,14 +208,7 @@ def initial_state(setup: Setup) -> State:
     return State(
         producers=(unused,) * len(setup.ids),
         coordinated=(Coordinated(StateEntry(EMPTY, NONE, 0), 0, ()),) * (max(setup.ids) + 1),
-        coordinator_epoch=0,
         logs=((),) * setup.partitions,
-        outcomes=(),
-        late=(),
-        late_markers=(),
-        read=0,
-        early_reads=0,
-        zombie_commits=0,
         delays_left=setup.late_requests,
         failovers=setup.failovers,
         losses=setup.losses,
