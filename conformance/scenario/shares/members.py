@@ -71,7 +71,6 @@ class ShareMember:
                 max_records=1,
                 batch_size=1,
                 topics=topics if is_first else [],
-                forgotten_topics_data=[],
                 version=1,
             )
         )
@@ -203,7 +202,6 @@ class ShareMembers:
                 group_id=self.id,
                 member_id=name,
                 member_epoch=epoch,
-                rack_id=None,
                 subscribed_topic_names=[self.topic] if epoch == 0 else None,
                 version=1,
             )

@@ -115,20 +115,10 @@ class TransactionClient(BrokerClient):
     def commit_offset(self, producer: Producer, group: str, topic: str, partition: int, offset: int) -> int:
         """Send TxnOffsetCommit: a group's offset becomes part of the transaction."""
         topic_type = wire.TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
-        entry = topic_type.TxnOffsetCommitRequestPartition(
-            partition_index=partition, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
-        )
+        entry = topic_type.TxnOffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
         version = _COMMIT_OFFSETS_BUMPS if producer.bumps else _COMMIT_OFFSETS
-        answer = self.ask(
-            wire.TxnOffsetCommitRequest,
-            version,
-            group_id=group,
-            generation_id=-1,
-            member_id="",
-            group_instance_id=None,
-            topics=[topic_type(name=topic, partitions=[entry])],
-            **_identity(producer),
-        )
+        fields = {"group_id": group, "topics": [topic_type(name=topic, partitions=[entry])], **_identity(producer)}
+        answer = self.ask(wire.TxnOffsetCommitRequest, version, **fields)
         return int(answer.topics[0].partitions[0].error_code)
 
     def end(self, producer: Producer, *, commit: bool) -> int:

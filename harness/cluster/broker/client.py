@@ -233,26 +233,15 @@ class BrokerClient:
         # An old follower answers only debugging consumers. With LEADER_FETCH_VERSION, no follower is meant to answer.
         debugging = used_version <= LEADER_FETCH_VERSION < version
         fetch_partition = wire.FetchRequest.FetchTopic.FetchPartition(
-            partition=partition,
-            current_leader_epoch=leader_epoch,
-            fetch_offset=offset,
-            last_fetched_epoch=-1,
-            log_start_offset=-1,
-            partition_max_bytes=MAX_BYTES,
+            partition=partition, current_leader_epoch=leader_epoch, fetch_offset=offset, partition_max_bytes=MAX_BYTES
         )
+        # The rest has the protocol's defaults: without a wait, a session and a rack, and with what is not committed.
         answer = self.ask(
             wire.FetchRequest,
             used_version,
             replica_id=DEBUGGING_CONSUMER if debugging else CONSUMER,
-            max_wait_ms=0,
-            min_bytes=0,
             max_bytes=MAX_BYTES,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
             topics=[wire.FetchRequest.FetchTopic(topic=topic, partitions=[fetch_partition])],
-            forgotten_topics_data=[],
-            rack_id="",
         )
         fetched = answer.responses[0].partitions[0]
         return FetchAnswer(fetched.error_code, fetched.high_watermark, fetched.log_start_offset, fetched.records or b"")
