@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.command.errors import KafkaChaosError
-from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
+from kafka_chaos.contract.lane.metadata import ZOOKEEPER
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout, Keep, kept_event
 from kafka_chaos.harness.cluster.containers.versions import known_version, usual_version
 from kafka_chaos.harness.report.listeners.terminal import advice_on_kept_cluster
@@ -33,8 +33,7 @@ def running_cluster(
     cluster = refusal = None
     try:
         options = {"kafka_version": usual_version(settings.get("metadata_mode", ZOOKEEPER)), **settings}
-        if "metadata_mode" not in options and known_version(options["kafka_version"]).modes == (KRAFT,):
-            options["metadata_mode"] = KRAFT
+        options.setdefault("metadata_mode", known_version(options["kafka_version"]).modes[0])
         for key in ("broker_configs", "broker_versions"):
             if key in options:
                 options[key] = dict(options[key])
