@@ -144,8 +144,7 @@ class MigratingMetadata:
         """The brokers registered with ZooKeeper, and those in KRaft mode that are not fenced."""
         if self._migration.is_over:
             return self._quorum.brokers()
-        converted = self._migration.converted
-        return self.zookeeper.brokers() | ((self._quorum.brokers() or frozenset()) & converted)
+        return self.zookeeper.brokers() | ((self._quorum.brokers() or frozenset()) & self._migration.converted)
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
         """The partition's record in ZooKeeper; after the migration, the record in the quorum's metadata."""

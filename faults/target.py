@@ -128,8 +128,7 @@ class Target:
             return tuple(cluster.brokers[number] for number in self.numbers)
         if self.role == "controller":
             active = self._required(cluster.controller())
-            nodes = [*brokers, *cluster.controllers.values()]
-            return tuple(node for node in nodes if node.number == active)
+            return tuple(node for node in (*brokers, *cluster.controllers.values()) if node.number == active)
         if self.role in ("leader", "follower"):
             return (cluster.brokers[self._leader_or_follower(cluster, rng)],)
         if self.role in (GROUP_COORDINATOR, TRANSACTION_COORDINATOR, SHARE_COORDINATOR):

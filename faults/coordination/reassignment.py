@@ -125,8 +125,7 @@ def _moves_proof(
             leaders = [move.before.leader, state.leader]
             replicas = [list(move.before.replicas), list(state.replicas)]
             moved.append({"partition": name, "heir": new_broker, "replicas": replicas, "leader": leaders})
-    evidence = {"moved": moved, "files_deleted": folders is not None}
-    return Proof(not missing, evidence, first_of(missing))
+    return Proof(not missing, {"moved": moved, "files_deleted": folders is not None}, first_of(missing))
 
 
 def _log_folders(cluster: ClusterControl, node: NodeControl) -> set[str] | None:

@@ -141,6 +141,5 @@ class AttachedNode:
         command: Command | None = getattr(self.entry, key)
         if command is None:
             raise ClusterFailure(f"{self.name}: there is no command `{key}`")
-        node = {"NODE": self.name, "NODE_ID": str(self.number), "NODE_ADDRESS": self.address}
-        environment = {**node, "PEERS": " ".join(peers)}
-        return ShellCommand(f"{self.name}: {key}", command.run, command.timeout, environment)
+        node = {"NODE": self.name, "NODE_ID": str(self.number), "NODE_ADDRESS": self.address, "PEERS": " ".join(peers)}
+        return ShellCommand(f"{self.name}: {key}", command.run, command.timeout, node)

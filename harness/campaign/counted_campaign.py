@@ -113,8 +113,7 @@ class CountedCampaign:
         """The summary for people: violations and failures, then the findings with the intervals of their shares."""
         from kafka_chaos.harness.report.pages import environment
 
-        page = environment().overlay(autoescape=False).get_template("summary.md.j2")
-        return page.render(summary=self.to_json())
+        return environment().overlay(autoescape=False).get_template("summary.md.j2").render(summary=self.to_json())
 
     def _perform(self, attempt: Attempt) -> Outcome:
         experiment = attempt.experiment

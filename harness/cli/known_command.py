@@ -201,8 +201,7 @@ def known_command(ids: tuple[str, ...], out: Path, as_json: bool, engine: str) -
 
     def run(experiment: Experiment) -> RunResult:
         check_output(out, experiment)
-        prepared = partial(run_experiment, experiment, root=out, engine=Engine(engine))
-        return run_in_terminal(prepared, ())
+        return run_in_terminal(partial(run_experiment, experiment, root=out, engine=Engine(engine)), ())
 
     codes = set()
     with violation_decides(lambda: ExitCode.VIOLATION in codes):

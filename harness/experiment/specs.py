@@ -202,8 +202,7 @@ class Experiment(Spec):
     def as_lane(self, phase: PhaseSpec, lane: LaneSpec) -> Lane:
         """A lane of a phase as the model knows it, with all its faults."""
         cluster = self.cluster.as_layout()
-        faults = phase.lane_faults(cluster, lane)
-        return lane.as_lane(faults, cluster, crashes=phase.member_crashes(lane))
+        return lane.as_lane(phase.lane_faults(cluster, lane), cluster, crashes=phase.member_crashes(lane))
 
 
 def with_phases(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -229,5 +229,4 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
 
     def bootstrap_settings(self, *brokers: int) -> dict[str, object]:
         """Client settings with which a producer asks only these brokers for the leader."""
-        addresses = [self.lease.cluster.addresses[broker] for broker in brokers]
-        return {"bootstrap.servers": ",".join(addresses)}
+        return {"bootstrap.servers": ",".join(self.lease.cluster.addresses[broker] for broker in brokers)}

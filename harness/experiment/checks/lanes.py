@@ -126,9 +126,7 @@ def _check_with_brokers(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs
             continue
         replicas = internal.replication_factor or lane.replication_factor
         if replicas > cluster.brokers or internal.min_insync_replicas > replicas:
-            needs = (
-                f"{topic_name} would have {replicas} replicas, of which {internal.min_insync_replicas} must be in sync"
-            )
+            needs = f"{topic_name} would have {replicas} replicas, and need {internal.min_insync_replicas} in sync"
             yield (), f"{needs}: expected broker_configs that {cluster.brokers} brokers can serve"
     longest = number_in(brokers, "transaction.max.timeout.ms", _LONGEST_TRANSACTION_MS)
     if lane.transactional is not None and lane.transactional.timeout_ms > longest:
