@@ -27,7 +27,7 @@ from kafka_chaos.faults.process.ended import Pause
 from kafka_chaos.harness.cluster.admin import PartitionState
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.cluster.containers import cleanup, engine
-from kafka_chaos.harness.cluster.containers.labels import OWNER, remove_secrets, run_labels
+from kafka_chaos.harness.cluster.containers.labels import OWNER, run_labels
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.standing.command import cluster_command
@@ -189,10 +189,10 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
     """
     command = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-c", PROCESS]
     with subprocess.Popen(command, cwd=Path(__file__).parents[3]) as process:
-        wait_until(standing_clusters, "the cluster to serve", timeout=30)
+        (cluster,) = wait_until(standing_clusters, "the cluster to serve", timeout=30)
         yield process
         process.kill()
-    remove_secrets("cluster-test")
+    shutil.rmtree(cluster.folder, ignore_errors=True)
 
 
 def test_one_job_at_a_time_and_a_command_that_is_interrupted_ends_its_own(
