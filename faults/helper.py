@@ -17,7 +17,6 @@ from typing import Any
 from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError
 
-_END_TIMEOUT_S = 30.0
 STDIN, STDOUT = 0, 1
 
 
@@ -71,7 +70,7 @@ class Helper:
                 assert self._process.stdin is not None
                 self._process.stdin.close()
             try:
-                self._process.wait(_END_TIMEOUT_S)
+                self._process.wait(30.0)
             except subprocess.TimeoutExpired:
                 self._process.kill()
         return self._process.wait()

@@ -14,7 +14,6 @@ from pathlib import Path
 from kafka_chaos.contract.command.errors import ClusterFailure
 
 _CLONE_NEWNET = 0x40000000  # linux/sched.h
-_COMMAND_TIMEOUT_S = 10.0
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -53,9 +52,7 @@ class Namespace:
         Raises `ClusterFailure` if the program fails.
         """
         entered = ["nsenter", f"--target={self._pid}", "--mount", "--net", "--", *command]
-        finished = subprocess.run(
-            entered, input=text, capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S, check=False
-        )
+        finished = subprocess.run(entered, input=text, capture_output=True, text=True, timeout=10.0, check=False)
         if finished.returncode != 0:
             raise ClusterFailure(f"`{' '.join(command)}` ended with {finished.returncode}: {finished.stderr.strip()}")
 

@@ -14,7 +14,6 @@ from kafka_chaos.harness.signals import new_client
 
 NAME_HEADER = "record"
 """The header with the name of a tombstone; the name of any other record is its value."""
-_POLL_INTERVAL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ class Producers:
         while not self._ending.is_set():
             for producer in list(self._producers.values()):
                 producer.poll(0)
-            self._ending.wait(_POLL_INTERVAL_S)
+            self._ending.wait(0.02)
 
 
 def read_partitions(

@@ -27,7 +27,6 @@ from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError
 
 START_TIMEOUT = 180.0
 """Seconds within which a node has to serve after it was started."""
-_START_INTERVAL_S = 0.5
 _STATE_LOG = "transaction.state.log"
 _WEAKEST_VALUE: Mapping[str, Callable[[Iterable[str]], str]] = {
     f"{_STATE_LOG}.min.isr": lambda values: min(values, key=int),
@@ -90,7 +89,7 @@ class AttachedCluster:
 
         def start_and_wait(node: AttachedNode) -> None:
             served = partial(_served_before_start, node)
-            wait_until(served, f"{node.name} to serve", timeout=START_TIMEOUT, interval=_START_INTERVAL_S)
+            wait_until(served, f"{node.name} to serve", timeout=START_TIMEOUT, interval=0.5)
 
         with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as threads:
             list(threads.map(start_and_wait, nodes))

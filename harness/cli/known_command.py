@@ -138,21 +138,27 @@ def known_defects(folder: Path = KNOWN_FOLDER) -> dict[str, tuple[Path, DefectSp
     return defects
 
 
+def experiments_of(path: Path) -> tuple[Experiment, Experiment | None]:
+    """The experiment of a defect, and its control if the head names a cluster for it."""
+    from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
+
+    affected = load_experiment(path)
+    if affected.defect is None or (control := affected.defect.control) is None:
+        return affected, None
+    cluster = experiment_values(path).get("cluster", {})
+    configs = {**cluster.get("broker_configs", {}), **control.broker_configs}
+    changed = {**cluster, **control.model_dump(exclude_none=True), "broker_configs": configs}
+    return affected, load_experiment(path, overrides={"cluster": changed})
+
+
 def compare_sides(path: Path, run: Callable[[Experiment], RunResult]) -> Comparison:
     """Run the experiment of a defect, and compare its sides.
 
     If the head names the control's cluster, the control is a second run. Else lanes of the first run are the control.
     """
-    from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
-
-    affected, control = load_experiment(path), None
+    affected, control = experiments_of(path)
     head = affected.defect
     assert head is not None
-    if head.control is not None:
-        cluster = experiment_values(path).get("cluster", {})
-        configs = {**cluster.get("broker_configs", {}), **head.control.broker_configs}
-        changed = {**cluster, **head.control.model_dump(exclude_none=True), "broker_configs": configs}
-        control = load_experiment(path, overrides={"cluster": changed})
 
     def side(name: str, experiment: Experiment, result: RunResult, names: Collection[str]) -> Side:
         lanes = tuple(lane for lane in result.verdict.lanes if lane.lane in names)

@@ -15,7 +15,6 @@ from kafka_chaos.contract.events import CallNoted
 from kafka_chaos.harness.workload.worker import Worker
 
 _LONG_S = 1.0
-_CHECK_INTERVAL_S = 0.25
 
 
 class Calls:
@@ -62,7 +61,7 @@ class Calls:
     def _watch(self) -> None:
         is_over = False
         while not is_over:
-            is_over = self._worker.ending.wait(_CHECK_INTERVAL_S)
+            is_over = self._worker.ending.wait(0.25)
             now = time.monotonic_ns()
             for number, call in list(self._unended.items()):
                 if number not in self._emitted and now - call.began_ns >= self._long_ns:

@@ -33,7 +33,6 @@ MAX_LINE_CHARACTERS = 4 * 2**20
 # What messages show of a process that failed: its last lines, each cut short.
 _LAST_LINES, _SHOWN_CHARACTERS, _LOG_TAIL_BYTES = 5, 500, 4_096
 _EXIT_TIMEOUT_S = 5.0
-_KILL_TIMEOUT_S = 10.0
 _PROC_STATE = re.compile(r"^State:\s*(\S.*)$", re.MULTILINE)
 
 
@@ -171,7 +170,7 @@ class SupervisedProcess:
             self.ended_by_fault = self.is_down = self.may_end = True
             self.before_kill()
             self.signal(signal.SIGKILL)
-            wait_until(lambda: not self.is_running(), f"{self.name} to end after SIGKILL", timeout=_KILL_TIMEOUT_S)
+            wait_until(lambda: not self.is_running(), f"{self.name} to end after SIGKILL", timeout=10.0)
 
     def pause(self) -> None:
         """Send SIGSTOP: all threads of the process stop, also those of its client library."""

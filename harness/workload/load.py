@@ -25,7 +25,6 @@ from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.worker import Worker
 
 _FIRST_READ_TIMEOUT_S = 15.0
-_FIRST_ACK_TIMEOUT_S = 3.0
 
 
 class PhaseLoad:
@@ -83,7 +82,7 @@ class PhaseLoad:
         lane.start()
         with suppress(WaitTimeout):
             condition = f"lane {lane.lane.lane} to have a record acknowledged"
-            wait_until(lambda: lane.counts.acknowledged or lane.has_failed, condition, timeout=_FIRST_ACK_TIMEOUT_S)
+            wait_until(lambda: lane.counts.acknowledged or lane.has_failed, condition, timeout=3.0)
 
     def _create_late_lanes(self) -> None:
         """Create the topics of late lanes, asking again until they exist, and start the load of each lane."""

@@ -22,7 +22,6 @@ from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
 
-_TICK_S = 0.005
 _COMMIT, _ABORT = "commit", "abort"
 _MAX_UNANSWERED = 100_000
 _LEAVE_TIMEOUT_S = 10.0
@@ -146,7 +145,7 @@ class ProcessProducer(LaneProducer, EventHandler):
                 raise KafkaException(ReportedError(KafkaError._FATAL, problem, fatal=True))
             if time.monotonic() > deadline:
                 raise KafkaException(ReportedError(KafkaError._TIMED_OUT, "_TIMED_OUT: no answer yet", retriable=True))
-            time.sleep(_TICK_S)
+            time.sleep(0.005)
 
 
 class ProcessConsumer(Follower, EventHandler):

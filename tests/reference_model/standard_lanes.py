@@ -16,7 +16,8 @@ from typing import Any
 
 from kafka_chaos.contract.command.files import text_of
 from kafka_chaos.contract.lane.families import FAMILY_KEYS
-from kafka_chaos.harness.experiment.file import experiment_of, parse_document
+from kafka_chaos.harness.cli.known_command import experiments_of
+from kafka_chaos.harness.experiment.file import parse_document
 from kafka_chaos.harness.experiment.specs import with_phases
 from kafka_chaos.reference_model import Lane, Lockstep, predict
 from kafka_chaos.reference_model.compare import FAULT_SETS, LANES
@@ -27,7 +28,7 @@ from kafka_chaos.reference_model.predict.result import Prediction
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 MOST_FAULTS = 3
-"""Of more, an answer may take minutes."""
+"""Of more faults that are drawn, an answer may take minutes."""
 RELEASES = (None, "3.6.2", "4.3.1")
 """A version with each set of rules that a supported version has, without a mode: None is that of today's default."""
 
@@ -75,18 +76,17 @@ def of_experiments() -> Iterator[tuple[str, Lane, Lockstep | None]]:
         for path in (EXPERIMENTS / name).rglob("*.yaml")
     }
     for path in sorted({*EXPERIMENTS.rglob("*.yaml")} - elsewhere):
-        values = parse_document(text_of(path), str(path), "an experiment")[1]
-        experiment = experiment_of(values, str(path))
-        written = with_phases(values)["phases"]
-        for phase, keys in zip(experiment.phases, written, strict=True):
-            mixes = generated_mixes(keys.get("schedule"))
-            for lane in (experiment.as_lane(phase, spec) for spec in phase.lanes):
-                name = f"{path.stem}-{phase.phase}-{lane.lane}"
-                if lockstep := phase.lockstep_steps():
-                    yield f"{name}-in-lock-step", replace(lane, faults=()), lockstep
-                # Those of the steps are what a run predicts for once a step did not come about.
-                for faults in mixes or [lane.faults]:
-                    if len(faults) <= MOST_FAULTS:
+        written = with_phases(parse_document(text_of(path), str(path), "an experiment")[1])["phases"]
+        for experiment in filter(None, experiments_of(path)):
+            for phase, keys in zip(experiment.phases, written, strict=True):
+                mixes = generated_mixes(keys.get("schedule"))
+                for lane in (experiment.as_lane(phase, spec) for spec in phase.lanes):
+                    name = f"{path.stem}-{phase.phase}-{lane.lane}"
+                    if lockstep := phase.lockstep_steps():
+                        yield f"{name}-in-lock-step", replace(lane, faults=()), lockstep
+                    # Those of the steps are what a run predicts for once a step did not come about.
+                    few = [mix for mix in mixes if len(mix) <= MOST_FAULTS]
+                    for faults in few if mixes else [lane.faults]:
                         yield f"{name}-{'+'.join(faults)}", replace(lane, faults=faults), None
 
 

@@ -20,7 +20,6 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable
 from kafka_chaos.harness.signals import new_client
 
-_ANSWER_TIMEOUT_S = 0.5
 _POLL_INTERVAL_S = 0.005
 _RETRY_INTERVAL_S = 0.02  # after a broker could not be reached
 _RECORDS = 20  # the number of records in each partition
@@ -77,7 +76,7 @@ class Availability:
     def _poll(self, address: str) -> None:
         while not self._ending.is_set():
             try:
-                with BrokerClient(address, timeout=_ANSWER_TIMEOUT_S) as client:
+                with BrokerClient(address, timeout=0.5) as client:
                     while not self._ending.is_set():
                         began = time.monotonic()
                         answers = client.latest_offsets({topic: range(count) for topic, count in self.topics.items()})

@@ -30,7 +30,6 @@ _LANE_KEY_BY_CONFIG = {
 }
 """For each of librdkafka's keys on which the prediction depends, the lane's key that sets it."""
 _RETURN_TIMEOUT_S = 30.0
-_INTERVAL_S = 0.05
 
 R = TypeVar("R")
 """The class that makes and records the clients of a handle: `ApplicationProducers` or `ApplicationConsumers`."""
@@ -256,7 +255,7 @@ class ProducerFunction(ApplicationProducers, LaneProducers):
         """Call the function and let it work until `sending` is cleared, or the function returns by itself."""
         self._thread.start()
         while sending.is_set() and self._thread.is_alive():
-            self._thread.join(_INTERVAL_S)
+            self._thread.join(0.05)
         self._thread.end(self._load.workload.settle_timeout)
 
 

@@ -20,8 +20,6 @@ from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, READ_IN
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
-_TICK_S = 0.05
-
 
 class Readers:
     """One or several consumers that read `read_lane` together: how far they have read, and the wait for its end.
@@ -90,7 +88,7 @@ class Readers:
         """
         deadline = time.monotonic() + timeout
         while (unread := self.unread_partitions(end_offsets)) and time.monotonic() <= deadline and self.may_read_more():
-            time.sleep(_TICK_S)
+            time.sleep(0.05)
         if unread:
             texts = [f"partition {number} was read up to offset {at} of {end}" for number, (at, end) in unread.items()]
             self.report_unread(f"did not reach the end: {', '.join(texts)}")

@@ -117,7 +117,6 @@ class Follower(Readers, ABC):
 
 
 _MAX_RECORDS = 10_000
-_POLL_TIMEOUT_S = 0.2
 _POSITION_LOST = (KafkaError._LOG_TRUNCATION, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 """The log was truncated below the consumer's position (KIP-320), or no longer has this offset."""
 
@@ -203,4 +202,4 @@ class RecordedConsumer(Follower):
 
     def _run(self) -> None:
         while not self._worker.ending.is_set():
-            self.poll(_POLL_TIMEOUT_S)
+            self.poll(0.2)

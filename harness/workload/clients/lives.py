@@ -14,7 +14,6 @@ from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
-_TICK_S = 0.05
 _NEVER = float("inf")
 C = TypeVar("C", LaneProducer, Follower)
 
@@ -127,7 +126,7 @@ class FurtherConsumers(Readers):
             consumer.close()
 
     def _run(self) -> None:
-        while not self._worker.ending.wait(_TICK_S):
+        while not self._worker.ending.wait(0.05):
             for slot in self.slots:
                 slot.step(self.load, start=self._start, leave=methodcaller("leave"), kill=methodcaller("close"))
 

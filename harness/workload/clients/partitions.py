@@ -12,7 +12,6 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.workload.worker import Worker
 
-_ASK_INTERVAL_S = 0.5
 _ASK_TIMEOUT_S = 1.0
 _READ_TIMEOUT = 120.0  # seconds in which more of a topic has to come
 
@@ -100,7 +99,7 @@ class PartitionWatch(Worker):
             self.start()
 
     def _ask(self, client: Any, topic: str, final_count: int) -> None:
-        while self.count < final_count and not self.ending.wait(_ASK_INTERVAL_S):
+        while self.count < final_count and not self.ending.wait(0.5):
             with suppress(KafkaException):
                 metadata = client.list_topics(topic, timeout=_ASK_TIMEOUT_S).topics[topic]
                 self.count = max(self.count, len(metadata.partitions))

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from kafka_chaos.harness.workload.client_process import SupervisedProcess
     from kafka_chaos.harness.workload.clients.produced import ProducedRows
 
-_TICK_S = 0.05
 _BATCH = 256
 _PURGE_TIMEOUT_S = 1.0
 _unpack_seq = struct.Struct(">q").unpack_from
@@ -87,7 +86,7 @@ class LaneProducer(ABC):
         """
         deadline = time.monotonic() + timeout
         while self.unanswered and time.monotonic() < deadline and not cancelled.is_set():
-            self.poll(_TICK_S)
+            self.poll(0.05)
         if not cancelled.is_set():
             self._leave()
         self.abandon(open_transaction=False)

@@ -16,7 +16,6 @@ from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.partitions import messages_between
 from kafka_chaos.harness.workload.settings import LoadSettings
 
-_TIMEOUT_S = 60.0
 _HEADER = "__dlq.errors."
 _COUNTS = ("partition", "offset", "delivery.count")  # the headers that hold a number, in decimal digits
 
@@ -29,7 +28,7 @@ def read_dead_letters(lane: LaneSpec, topic: str, load: LoadSettings) -> Iterato
     consumer = new_client(Consumer, {**configs, **required})
     try:
         places = [TopicPartition(topic, number) for number in range(lane.initial_partitions)]
-        ends = {place.partition: consumer.get_watermark_offsets(place, timeout=_TIMEOUT_S)[1] for place in places}
+        ends = {place.partition: consumer.get_watermark_offsets(place, timeout=60.0)[1] for place in places}
         for message in messages_between(consumer, topic, dict.fromkeys(ends, 0), ends):
             yield row_of_letter(lane, codec, message)
     except KafkaException as failure:

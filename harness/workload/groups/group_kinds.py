@@ -28,7 +28,6 @@ from kafka_chaos.harness.workload.settings import LoadSettings
 
 _MEMBER_MODULE = "kafka_chaos.harness.workload.groups.process"
 _FREEZE_MARGIN_S = 2.0  # Beyond max.poll.interval.ms, so that the member is excluded.
-_ANSWER_TIMEOUT_S = 20.0
 _HEARTBEAT_MS = 3_000
 _FAST_METADATA = {"topic.metadata.refresh.interval.ms": "1000"}
 """Lets a member, and so its group, learn of new partitions within a second instead of five minutes."""
@@ -164,7 +163,7 @@ def offsets_committed_by(group_id: str, read_lane: LaneSpec, load: LoadSettings)
     client = new_client(Consumer, {**configs, "group.id": group_id, "log_level": 0})
     partitions = [TopicPartition(read_lane.topic_name, number) for number in range(read_lane.partitions)]
     try:
-        committed = client.committed(partitions, timeout=_ANSWER_TIMEOUT_S)
+        committed = client.committed(partitions, timeout=20.0)
     except KafkaException as failure:
         reason = failure.args[0].str()
         raise ClusterFailure(f"no broker reports what the group {group_id} has committed: {reason}") from failure

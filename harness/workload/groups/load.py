@@ -21,7 +21,6 @@ from kafka_chaos.harness.workload.groups.settings import ORDER_CRASH, ORDER_FREE
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
-_TICK_S = 0.05
 _CRASH_TIMEOUT_S = 30.0
 _LEAVE_TIMEOUT_S = 30.0
 _MAX_REPLACED = 20
@@ -163,7 +162,7 @@ class GroupLoad(Readers, ABC):
         self.load.emit(MemberChanged(group=self.group_id, member=member, change=change))
 
     def _run(self) -> None:
-        while not self._worker.ending.wait(_TICK_S):
+        while not self._worker.ending.wait(0.05):
             while self._plan and time.monotonic() - self._began >= self._plan[0].at:
                 self._give_order(self._plan.pop(0))
             self._check_members()

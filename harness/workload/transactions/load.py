@@ -30,7 +30,6 @@ _TICK_S = 0.01
 _DELIVERY_TIMEOUT_S = 5.0
 _DELIVERED_SHARE = 0.5  # Of aborted transactions: those whose records are all delivered before the abort.
 _MAX_FAILED_STARTS = 3
-_READING_S = 0.02
 _NEVER = float("inf")
 _MAX_RECORDS = 10_000  # Of a transaction that is larger than the lane's `size`.
 
@@ -153,7 +152,7 @@ class _TransactionalId(Worker):
             producer.send(count)
         else:
             producer.send(count - count // 2)
-            self._reader.poll(_READING_S, transaction=(producer.sender.producer_id, producer.transactions.number))
+            self._reader.poll(0.02, transaction=(producer.sender.producer_id, producer.transactions.number))
             producer.send(count // 2)
         if self._random.random() < self._producers.settings.abort:
             if self._random.random() < _DELIVERED_SHARE:

@@ -541,6 +541,7 @@ def test_spark_finds_the_same(tmp_path: Path, spark: Any, change: str) -> None:
         assert found_by(engine, opened) == expected
 
 
+@pytest.mark.usefixtures("everything_forbidden")
 @pytest.mark.parametrize("name", ["an owner of no group", "a second reader of no group", "no evidence in a partition"])
 def test_what_a_group_hides_is_unknown(tmp_path: Path, name: str) -> None:
     run = clean()

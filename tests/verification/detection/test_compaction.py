@@ -11,6 +11,7 @@ from tests.verification.samples.run_dirs import Rows, read_cases, write_json
 CASES = YAML(typ="safe").load(Path(__file__).with_name("compaction.yaml"))
 
 
+@pytest.mark.usefixtures("everything_forbidden")
 @pytest.mark.parametrize(("kind", "is_timed"), [("transactional", True), ("plain", True), ("plain", False)])
 def test_what_a_later_record_of_the_key_or_an_old_tombstone_excuses_is_not_lost(
     tmp_path: Path, verified: Verified, kind: str, is_timed: bool
