@@ -24,7 +24,7 @@ from kafka_chaos.verification.spark.tuning import tuned
 from kafka_chaos.verification.statements.library import RELATIONS, statements
 from tests.verification.oracle.rows import Assigned, Produced, Read, Replicated, Transaction
 from tests.verification.samples.planted_groups import Histories, clean, owned_twice
-from tests.verification.samples.run_dirs import Rows
+from tests.verification.samples.run_dirs import Rows, write_json
 from tests.verification.shares.test_anomalies import UNRESOLVED
 
 GROUP = "in-group"
@@ -431,6 +431,19 @@ def test_a_consumer_that_follows_another_one_is_its_next_life(tmp_path: Path, af
     run.lanes["in"].consumed.append(last._replace(consumer="next", poll_ns=last.poll_ns + after_ns))
     found = [doubt.text for doubt in doubts_of(run.write(tmp_path / "run")).get("in", ())]
     assert [any(wanted in text for text in found) for wanted in doubts] == [True] * len(found)
+
+
+@pytest.mark.parametrize(("lane", "problem"), [("in", "assignments/ lacks, beside another"), ("once", OF_NO_GROUP)])
+def test_consumers_that_come_and_go_read_beside_a_group(tmp_path: Path, lane: str, problem: str) -> None:
+    run = clean()
+    run.keys = {"once": {**run.clients["once"], "group": {"members": 1}}}
+    rows = run.lanes[lane]
+    rows.consumed += [row._replace(consumer="guest") for row in rows.consumed if row.consumer.startswith("follower")]
+    rows.assignments += [Assigned("guest", at, "read_uncommitted", member="g") for at in range(2) if lane == "once"]
+    folder = run.write(tmp_path / "run")
+    assert any(problem in doubt.text for doubt in doubts_of(folder)[lane])
+    write_json(folder / "events.jsonl", {"ts_ns": 1, "type": "reader_started", "lane": lane, "consumer": "guest"})
+    assert not any(problem in doubt.text for doubt in doubts_of(folder).get(lane, ()))
 
 
 @pytest.mark.parametrize("name", PLAIN_CLEAN)

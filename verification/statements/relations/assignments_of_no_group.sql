@@ -1,7 +1,7 @@
 -- of no group, though it may be a member's
 --
--- A reader beside a group has no generation, is no member of one, and is the only one of its isolation level that does
--- not read within transactions.
+-- A reader beside a group has no generation, is no member of one, and is the only one of its isolation level that neither
+-- reads within transactions nor comes and goes.
 -- of: assignments; rests: of_groups
 SELECT g.judged AS lane, a.consumer, a.`partition`
 FROM `groups` g
@@ -10,6 +10,7 @@ JOIN (
   SELECT lane, isolation, COUNT(DISTINCT member) AS members
   FROM assignments
   LEFT ANTI JOIN (SELECT lane, consumer FROM consumed WHERE reading_transaction IS NOT NULL) c USING (lane, consumer)
+  LEFT ANTI JOIN passing p USING (lane, consumer)
   WHERE `group` IS NULL
   GROUP BY lane, isolation
 ) o ON o.lane = a.lane AND o.isolation = a.isolation

@@ -1,6 +1,6 @@
 -- read by a consumer of the group's lane that assignments/ lacks, beside another one
 -- of: consumed; rests: of_groups
--- One that follows another, whose last read was before its first, is its next life.
+-- One that follows another, whose last read was before its first, is its next life. One that comes and goes is told of.
 SELECT lane, MAX(consumer) AS consumer, SUM(n) AS n
 FROM (
   SELECT
@@ -12,6 +12,7 @@ FROM (
     FROM (SELECT DISTINCT lane FROM `groups`) g
     JOIN reads_by_partition r USING (lane)
     LEFT ANTI JOIN assignments k USING (lane, consumer)
+    LEFT ANTI JOIN passing p USING (lane, consumer)
     GROUP BY g.lane, r.consumer
   ) u
 ) q
