@@ -8,7 +8,7 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.events import DefectPrecondition
-from kafka_chaos.contract.lane.groups import GroupAnomaly
+from kafka_chaos.contract.lane.groups import GroupAnomaly, loop_group_of
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.contract.lane.transactions import Transactional
@@ -154,8 +154,11 @@ def test_a_position_that_moved_over_the_end_of_a_partition_skips_one_record(
     tmp_path: Path, plant: Callable[[], Plant], version: str, named: bool
 ) -> None:
     run, _ = plant()
+    for lane in ("exact", "once"):  # A search of their transactions takes half a minute.
+        del run.lanes[lane]
+    del run.final[loop_group_of("once")]
     client = {"client": {"name": "librdkafka", "version": version}}
-    clients = {name: {**keys, **client} for name, keys in run.clients.items()}
+    clients = {lane: {**run.clients[lane], **client} for lane in run.lanes}
     folder = write_histories(tmp_path / "run", run.lanes, clients, run.committed)
     lane = next(lane for lane in verify(folder, engine="duckdb").lanes if lane.lane == "in")
     assert lane.observed[GroupAnomaly.SKIPPED_AFTER_REBALANCE].count == 1

@@ -14,6 +14,7 @@ from tests.verification.samples.planted_transactions import clean
 from tests.verification.samples.run_dirs import rows_of, write_histories
 
 
+@pytest.mark.usefixtures("everything_forbidden")
 def test_a_footer_that_lies_leaves_out_no_marker(tmp_path: Path, verified: Verified) -> None:
     run_dir = write_histories(tmp_path / "run", {"a": clean()[0]})
     expected = verified(run_dir).lanes[0].to_json()
