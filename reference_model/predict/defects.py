@@ -55,6 +55,10 @@ MAX_STATES = 20_000
 EPOCHS_TRUSTED_SINCE: Release = (2, 4)
 """Consumers check their positions by leader epochs only where brokers name these reliably (KAFKA-9212)."""
 _READS_ON = "The log grows past the consumer's position, at which it reads on: it misses what came below."
+_RETRIED_LATER = (
+    "Documentation, max.in.flight.requests.per.connection: with several requests in flight and no idempotence, a send "
+    "that fails is retried behind later ones. A new partition's leader may refuse it, and a slow broker may read it late."
+)
 _KEEPS_COMMITTED = "A former leader comes back with this record, and keeps it: its high watermark is above (KIP-101)."
 _SAME_EPOCH = (
     "All brokers lose power, the controller too. The leader comes back without its log's end, leads in its old leader "
@@ -239,6 +243,8 @@ def beyond_search(lane: Lane, truncated: Story | None) -> Iterator[tuple[Anomaly
 
     `truncated`: the story to a record that was read and then truncated, if the search found one.
     """
+    if lane.acks != "0" and not lane.idempotence and lane.max_in_flight > 1:
+        yield Anomaly.REORDERED, (_RETRIED_LATER,)
     if truncated is not None:
         if release(lane.version) < EPOCHS_TRUSTED_SINCE:
             yield Anomaly.UNSEEN, (*truncated, _READS_ON)

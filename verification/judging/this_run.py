@@ -61,7 +61,7 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
     """The statuses in this run of the permitted anomalies that were found."""
     from kafka_chaos.reference_model.lane.anomalies import CHECKS
     from kafka_chaos.reference_model.lane.state import Scope
-    from kafka_chaos.reference_model.predict.defects import defect_traces, plain_lane
+    from kafka_chaos.reference_model.predict.defects import beyond_search, defect_traces, plain_lane
     from kafka_chaos.reference_model.predict.prediction import predict, still_shown
     from kafka_chaos.reference_model.protocol.axioms import AXIOMS
     from kafka_chaos.reference_model.protocol.rules import as_obeyed
@@ -86,7 +86,8 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
         shown = still_shown(permitted | losses, [plain], Scope(kept_isr=True), Budget(MOST_STATES))
     except ScopeNotExhausted as error:
         return ThisRun(prediction, ObservationsLedger(searched=False, reason=str(error), partitions=seen))
-    ruled_out: dict[AnyAnomaly, Status] = {one: Status.FORBIDDEN for one in CHECKS if one in permitted - shown}
+    searched = permitted - dict(beyond_search(plain, ())).keys()
+    ruled_out: dict[AnyAnomaly, Status] = {one: Status.FORBIDDEN for one in CHECKS if one in searched - shown}
     axiomatic = [one for one in AXIOMS if one in found]
     if axiomatic and not _ended_alone(run, lane):
         # An axiom fails where a broker loses its log's end and stays in the ISR: each was seen to leave it.

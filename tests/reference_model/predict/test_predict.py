@@ -44,6 +44,17 @@ def test_beside_the_record_that_a_lock_step_phase_loses_two_others_may_change_th
     assert answer(lane("all"), lockstep=CUT_THEN_KILL).bounds["records"] == 2
 
 
+@pytest.mark.parametrize(
+    ("settings", "is_promised"), [({}, False), ({"max_in_flight": 1}, True), ({"idempotence": True}, True)]
+)
+def test_order_is_promised_to_idempotent_producers_or_one_request_in_flight(
+    settings: dict[str, int], is_promised: bool
+) -> None:
+    """Without a fault, too: a new partition's leader refused a request that came first (KIP-679, producer configs)."""
+    status = answer(lane("all", **settings)).status(Anomaly.REORDERED)
+    assert status is (Status.FORBIDDEN if is_promised else Status.PERMITTED)
+
+
 def test_a_later_record_may_hide_what_a_lock_step_phase_loses_in_a_compacted_lane() -> None:
     for policy, status in (("delete", Status.REQUIRED), ("compact", Status.PERMITTED)):
         lost = answer(lane("1", cleanup_policy=policy), lockstep=CUT_THEN_KILL).status(Anomaly.LOST_WRITE)

@@ -10,19 +10,21 @@ from kafka_chaos.contract.lane.metadata import USUAL_VERSION, ZOOKEEPER
 from kafka_chaos.reference_model.compare import FAULT_SETS, LANES
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from kafka_chaos.reference_model.predict.cache import predict_cached
+from kafka_chaos.reference_model.predict.defects import beyond_search
 from kafka_chaos.reference_model.stories.reading import Story, read_story
 from kafka_chaos.reference_model.stories.scenario import UnplayableStory, scenario_file
 
 
 def standard_stories() -> Iterator[tuple[str, Anomaly, Story]]:
-    """Every claim of the matrix, by its lane and faults, with its story."""
+    """Every claim of the matrix that a search has found, by its lane and faults, with its story."""
     for label, lane in LANES.items():
         for faults in FAULT_SETS:
             under = replace(lane, faults=faults, kafka_version=USUAL_VERSION, metadata_mode=ZOOKEEPER)
             prediction = predict_cached(under)
             for anomaly in CHECKS:
                 answer = prediction.anomalies[anomaly]
-                if answer.status is not Status.FORBIDDEN:
+                told = answer.why not in dict(beyond_search(under, ())).values()
+                if answer.status is not Status.FORBIDDEN and told:
                     yield f"{label}, {' and '.join(faults) or 'no fault'}", anomaly, read_story(under, answer.why)
 
 

@@ -80,6 +80,14 @@ def test_a_zombie_that_acknowledged_stays_a_confirmation() -> None:
     assert Anomaly.LOST_WRITE not in found.ruled_out
 
 
+def test_what_the_documentation_does_not_promise_is_not_ruled_out_by_what_was_seen() -> None:
+    lane = Lane(lane="a", acks="1", faults=())
+    found = judged(states([(1, WHOLE)]), lane=lane, faults=(), counts={Anomaly.REORDERED: 2})
+    assert found.ledger is not None
+    assert found.ledger.searched
+    assert found.prediction.statuses[Anomaly.REORDERED] == Status.PERMITTED
+
+
 UNTOLD = "no log names what became of the partition's state"
 
 
