@@ -57,7 +57,8 @@ EPOCHS_TRUSTED_SINCE: Release = (2, 4)
 _READS_ON = "The log grows past the consumer's position, at which it reads on: it misses what came below."
 _RETRIED_LATER = (
     "Documentation, max.in.flight.requests.per.connection: with several requests in flight and no idempotence, a send "
-    "that fails is retried behind later ones. A new partition's leader may refuse it, and a slow broker may read it late."
+    "that fails is retried behind later ones. A new partition's leader may refuse it, and a slow broker may read it "
+    "late."
 )
 _KEEPS_COMMITTED = "A former leader comes back with this record, and keeps it: its high watermark is above (KIP-101)."
 _SAME_EPOCH = (

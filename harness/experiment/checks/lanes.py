@@ -101,13 +101,16 @@ def _check_lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpe
 
 def _check_with_brokers(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpec, known: Lane) -> Refusals:
     """Refusals of values with which brokers would not do what the prediction for the lane, `known`, expects."""
-    topic, brokers = lane.all_topic_configs, cluster.broker_configs
-    retention = number_in(topic, "retention.ms", number_in(brokers, "log.retention.ms", -1))
+    topic, brokers = lane.all_topic_configs, [cluster.broker_configs]
+    brokers += [{**cluster.broker_configs, **own} for own in cluster.configs_of.values()]
+    retention = [number_in(topic, "retention.ms", number_in(configs, "log.retention.ms", -1)) for configs in brokers]
     run_ms = 1000 * (phase.workload.duration + phase.workload.settle_timeout)
-    if known.cleanup_policy is None and SHORTEST_RETENTION_MS <= retention <= run_ms:
-        message = f"retention.ms is {retention}, so that records may be removed while the run goes on"
+    too_short = [ms for ms in retention if SHORTEST_RETENTION_MS <= ms <= run_ms]
+    if known.cleanup_policy is None and too_short:
+        message = f"retention.ms is {too_short[0]}, so that records may be removed while the run goes on"
         yield ("cleanup_policy",), f"{message}: the lane needs cleanup_policy: delete, or a longer time"
-    largest = number_in(topic, "max.message.bytes", number_in(brokers, "message.max.bytes", _LARGEST_BATCH))
+    largest = min(number_in(configs, "message.max.bytes", _LARGEST_BATCH) for configs in brokers)
+    largest = number_in(topic, "max.message.bytes", largest)
     if lane.acks == "0" and largest < _LARGEST_BATCH:
         message = "with acks: 0, nobody is told that brokers refuse a batch for its size"
         yield ("acks",), f"{message}: expected max.message.bytes of at least {_LARGEST_BATCH}"
@@ -128,7 +131,7 @@ def _check_with_brokers(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs
         if replicas > cluster.brokers or internal.min_insync_replicas > replicas:
             needs = f"{topic_name} would have {replicas} replicas, and need {internal.min_insync_replicas} in sync"
             yield (), f"{needs}: expected broker_configs that {cluster.brokers} brokers can serve"
-    longest = number_in(brokers, "transaction.max.timeout.ms", _LONGEST_TRANSACTION_MS)
+    longest = min(number_in(configs, "transaction.max.timeout.ms", _LONGEST_TRANSACTION_MS) for configs in brokers)
     if lane.transactional is not None and lane.transactional.timeout_ms > longest:
         yield ("transactional", "timeout_ms"), f"expected at most {longest}, the brokers' transaction.max.timeout.ms"
 
