@@ -28,7 +28,6 @@ from kafka_chaos.faults.cluster import HARNESS_CLIENT_ID
 from kafka_chaos.harness.signals import new_client, signals_held_back
 
 METADATA_TIMEOUT = 2.0  # seconds
-_CONFIGS_TIMEOUT = 20.0  # seconds
 _NOT_AUTHORIZED = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _Request = Callable[..., dict[Any, Any]]
@@ -137,7 +136,7 @@ class ClusterAdmin:
         """The configuration of a topic or a broker, by key; None if this client may not read it."""
         resource = ConfigResource(kind, name)
         try:
-            answers = self._ask(self._client.describe_configs, [resource], timeout=_CONFIGS_TIMEOUT)
+            answers = self._ask(self._client.describe_configs, [resource], timeout=20.0)
             entries: Mapping[str, Any] = answers[resource].result()
         except KafkaException as error:
             if error.args[0].code() in _NOT_AUTHORIZED:

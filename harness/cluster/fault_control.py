@@ -20,10 +20,6 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import LOG_DIRECTORIES
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper, end_session
 
-_DEPOSED_TIMEOUT = 10.0  # seconds
-_PARTITIONS_TIMEOUT = 10.0  # seconds
-_REGISTRATION_TIMEOUT = 60.0  # seconds
-
 N = TypeVar("N", bound=NodeControl)
 T = TypeVar("T")
 
@@ -172,7 +168,7 @@ class ClusterView(Generic[N]):
             count = max(number for name, number in replicas if name == topic) + 1
             added = partial(self._try_to_add, topic, count, new)
             with contextlib.suppress(WaitTimeout):
-                wait_until(added, f"new partitions of {topic}", timeout=_PARTITIONS_TIMEOUT, interval=0.2)
+                wait_until(added, f"new partitions of {topic}", timeout=10.0, interval=0.2)
 
     def _try_to_add(self, topic: str, count: int, replicas: Sequence[Sequence[int]]) -> bool:
         """Ask for `count` partitions of a topic, and return whether it has them."""
@@ -198,7 +194,7 @@ class ClusterView(Generic[N]):
 
     def depose_controller(self) -> None:
         # If this fails, the controller epoch stays as it is, so that the fault is not proven.
-        self._ask_zookeeper(lambda zookeeper: zookeeper.depose_controller(timeout=_DEPOSED_TIMEOUT))
+        self._ask_zookeeper(lambda zookeeper: zookeeper.depose_controller(timeout=10.0))
 
     def registration(self, broker: int) -> Registration | None:
         return self._ask_zookeeper(lambda zookeeper: zookeeper.registration(broker))
@@ -217,7 +213,7 @@ class ClusterView(Generic[N]):
     def await_registered(self, nodes: Sequence[NodeControl]) -> None:
         cluster, wanted = self._started_cluster, {node.number for node in nodes}
         awaited = f"brokers {sorted(wanted)} to be registered"
-        wait_until(lambda: wanted <= cluster.registered_brokers(), awaited, timeout=_REGISTRATION_TIMEOUT, interval=0.2)
+        wait_until(lambda: wanted <= cluster.registered_brokers(), awaited, timeout=60.0, interval=0.2)
 
     @property
     def _started_cluster(self) -> Cluster:

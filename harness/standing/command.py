@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from kafka_chaos.harness.run.run import RunResult
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
-_START_TIMEOUT = 300.0  # seconds
-_END_TIMEOUT = 120.0  # seconds
 _ON_OPTION = click.option("--on", "name", metavar="NAME", help="The cluster to use; needed if several are running.")
 
 
@@ -112,7 +110,7 @@ def _start(name: str, arguments: dict[str, Any], layout: ClusterLayout) -> None:
             return any(cluster.name == name for cluster in standing_clusters())
 
         try:
-            wait_until(serves, f"the cluster {name} to serve", timeout=_START_TIMEOUT, interval=0.1)
+            wait_until(serves, f"the cluster {name} to serve", timeout=300.0, interval=0.1)
         except BaseException:
             process.terminate()
             process.wait()
@@ -141,7 +139,7 @@ def down_command(name: str | None) -> None:
     def is_gone() -> bool:
         return not Path(cluster.folder).exists() and not owner_is_alive(cluster.labels)
 
-    wait_until(is_gone, f"the cluster {cluster.name} to be removed", timeout=_END_TIMEOUT, interval=0.1)
+    wait_until(is_gone, f"the cluster {cluster.name} to be removed", timeout=120.0, interval=0.1)
     click.echo(f"removed {cluster.name} in {time.monotonic() - start:.1f} s")
 
 

@@ -43,7 +43,7 @@ FORMAT_VERSION = 2
 """The version of the cached files' format."""
 PROGRESS_SECONDS = 3.0
 """The time between reports on the progress of a search."""
-MODEL_VERSION = 6
+MODEL_VERSION = 7
 """The version of the model. A change of a rule that may change an answer has to raise it, because shipped and cached
 answers of any other version are refused. Tests search a sample of the shipped answers again by day, and all of them by
 night, so that a change without a new version is noticed."""
@@ -138,6 +138,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
         **_transactions(lane),
         **_groups(lane),
         **({} if share is None else {"share": [share.delivery_limit, share.lost_deliveries(len(lane.faults))]}),
+        **({} if share is None else {"share_start": share.start}),
         **({} if share is None or share.dead_letters == NO_LETTERS else {"dead_letters": True}),
         **{name: _settings(topic) for name, topic in internal_topics(lane).items() if _settings(topic) != usual},
     }

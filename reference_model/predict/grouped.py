@@ -150,13 +150,16 @@ def answers_of_share(
     lost_deliveries = share.lost_deliveries(len(lane.faults))
     losses = (Anomaly.TRUNCATED_READ, Anomaly.LOST_WRITE)
     log_may_lose = any(plain.status(anomaly) is not Status.FORBIDDEN for anomaly in losses)
+    # A group without a state begins where `share.auto.offset.reset` says, as a new one does (KIP-932).
+    of_lost_state = _FROM_LOST_RECORDS if share.start == LATEST else _FROM_OLD_STATE
     permitting = (
         # A rule of share_groups.toml, whether it applies, what it permits. The first that applies is the reason told.
-        ("state_is_lost", state_may_be_lost, (*_FROM_OLD_STATE, *OF_DEAD_LETTERS)),
+        ("state_is_lost", state_may_be_lost, (*of_lost_state, *OF_DEAD_LETTERS)),
         ("log_loses", log_may_lose, (*_FROM_LOST_RECORDS, *OF_DEAD_LETTERS)),
         ("deposed_runs_on", bool(_DEPOSED_ALIVE & {*lane.faults}), _FROM_OLD_STATE),
-        ("letter_is_given_up", bool(lane.faults), (ShareAnomaly.DEAD_LETTER_MISSING,)),
-        ("letter_is_repeated", bool(lane.faults), (ShareAnomaly.DEAD_LETTER_DOUBLED,)),
+        # A slow follower is enough for both.
+        ("letter_is_given_up", True, (ShareAnomaly.DEAD_LETTER_MISSING,)),
+        ("letter_is_repeated", True, (ShareAnomaly.DEAD_LETTER_DOUBLED,)),
         ("deliveries_reach_nobody", lost_deliveries >= share.delivery_limit, (ShareAnomaly.NEVER_DELIVERED,)),
         # A record that is archived early was given to a member once: all its other deliveries were lost.
         ("deliveries_reach_nobody", lost_deliveries + 1 >= share.delivery_limit, (ShareAnomaly.ARCHIVED_EARLY,)),

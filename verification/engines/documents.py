@@ -11,7 +11,7 @@ from kafka_chaos.contract.lane.fault_kinds import faults_of_steps
 from kafka_chaos.contract.lane.groups import AFTER, AUTO, CONSUMER, EARLIEST, IN_TRANSACTION, Group, loop_group_of
 from kafka_chaos.contract.lane.lanes import COMPACT, Lane
 from kafka_chaos.contract.lane.metadata import release
-from kafka_chaos.contract.lane.share import COPIES, NO_LETTERS, share_group_of
+from kafka_chaos.contract.lane.share import COPIES, DEAD_LETTERS, share_group_of
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED
 from kafka_chaos.reference_model.protocol.rules import as_obeyed
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -26,7 +26,7 @@ SCHEMAS = {
     "producers, loop, healed_ns, timed, planned, begun_ns, ended_ns, lossless, unplaced, salt, retention_bytes, "
     "compacted, kept_ns",
     "groups": "judged, group, lane, is_loop, in_transaction, automatic, after, gaps, earliest, by_epoch",
-    "shares": "lane, group, lock_ns, delivery_limit, lost_deliveries, committed, earliest, letters, copied",
+    "shares": "lane, group, lock_ns, delivery_limit, lost_deliveries, committed, earliest, letters, copied, faults",
     "members": "group, member",
     "final": "group, partition, offset",
     "checkpoints": "lane, partition, broker, high_watermark, log_end_offset, log_start, log_bytes",
@@ -53,11 +53,11 @@ group belongs to, and `lane`, the one that it reads; `is_loop`, `in_transaction`
 commits offsets: as a loop, in transactions, by the client itself, and only after it has read; `gaps`: whether the
 offset after a record's need not be the next record's; `earliest`: all records of a new topic are due to it; `by_epoch`:
 members have epochs of their own (KIP-848). `shares`: the share groups; `lost_deliveries`: how many of one record nobody
-may have seen; `committed`: given committed records alone; `earliest`: from the first record on; `letters`: there are
-dead letters, and they certainly hold their records (`copied`). `members`: those of share groups that began. `final`:
-groups.json. `chains`: the leader epochs of the log, as checkpoints.json has them; `starts`: each broker's own account
-of where leader epochs begin, and that of elections (`is_elected`). `elections`: `in_isr`, whether the leader is in the
-ISR, and how many brokers are (`isr`). `phases`: the spans of the workload.
+may have seen; `committed`: given committed records alone; `earliest`: from the first record on; `letters`: dead
+letters, 1 with headers, 2 with records, which they certainly hold (`copied`). `members`: those of share groups that
+began. `final`: groups.json. `chains`: the leader epochs of the log, as checkpoints.json has them; `starts`: each
+broker's own account of where leader epochs begin, and that of elections (`is_elected`). `elections`: `in_isr`, whether
+the leader is in the ISR, and how many brokers are (`isr`). `phases`: the spans of the workload.
 `explanations`: what may explain a case, see `judging.causes.PartitionCauses`; `number`: the best ones first.
 `preconditions`: those of known defects (`met`).
 """
@@ -84,8 +84,9 @@ def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
                 lane.share.lost_deliveries(len(faults)),
                 int(lane.share.isolation == READ_COMMITTED),
                 int(lane.share.start == EARLIEST),
-                int(lane.share.dead_letters != NO_LETTERS),
+                DEAD_LETTERS.index(lane.share.dead_letters),
                 int(lane.share.dead_letters == COPIES and not (faults or lane.cleanup_policy)),
+                len(faults),
             )
             for lane in run.lanes
             for faults in [strikes.get(lane.lane, lane.faults)]

@@ -72,14 +72,14 @@ def _ends_reached(lane: LaneEvidence) -> Iterator[Doubt]:
 
 def _log(lane: LaneEvidence) -> Iterator[Doubt]:
     """The partitions whose log/ ends before what some broker knows to be committed, and rows of it that are double."""
-    # Markers are not in log/.
-    is_whole = lane.run.has_log and lane.lane.cleanup_policy is None and lane.lane.transactional is None
+    # Markers are not in log/. Retention may remove a partition's records, but keeps the last one if it keeps any.
+    is_whole = lane.run.has_log and lane.lane.transactional is None
     for partition in range(lane.lane.partitions) if is_whole else ():
         marks = lane.run.checkpoints.high_watermarks.get((lane.lane.lane, partition), {})
         known = [(mark, broker) for broker, mark in marks.items() if mark is not None]
         end = lane.facts.partitions.get(partition, PartitionFacts()).log_end
         last = -1 if end is None else end
-        if known and max(known)[0] > last + 1:
+        if known and max(known)[0] > last + 1 and (end is not None or lane.lane.cleanup_policy is None):
             (lowest, _), (highest, broker) = min(known), max(known)
             mark = f"every broker's high watermark, {lowest}"
             if lowest <= last + 1:

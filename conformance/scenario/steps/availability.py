@@ -20,7 +20,6 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable
 from kafka_chaos.harness.signals import new_client
 
-_POLL_INTERVAL_S = 0.005
 _RETRY_INTERVAL_S = 0.02  # after a broker could not be reached
 _RECORDS = 20  # the number of records in each partition
 
@@ -82,7 +81,7 @@ class Availability:
                         answers = client.latest_offsets({topic: range(count) for topic, count in self.topics.items()})
                         served = [partition for partition, (error, _) in answers.items() if error == NONE]
                         self.note(served, seconds=time.monotonic() - began)
-                        self._ending.wait(_POLL_INTERVAL_S)
+                        self._ending.wait(0.005)
             except BrokerUnreachable:
                 self._ending.wait(_RETRY_INTERVAL_S)
 

@@ -19,8 +19,6 @@ T = TypeVar("T")
 
 _PATIENCE_SECONDS = 10.0  # for which requests are repeated
 _INTERVAL = 0.2  # seconds
-_MOVES_TIMEOUT = 120.0  # seconds
-_CANCEL_TIMEOUT = 30.0  # seconds
 _REASSIGN_VERSION = 0
 _ELECT_LEADERS_VERSION = 1
 _PREFERRED = 0
@@ -161,10 +159,10 @@ def end_moves(partitions: Collection[PartitionId], connect: Connect) -> None:
 
     awaited = "reassigned replicas to reach their brokers"
     with contextlib.suppress(WaitTimeout):
-        wait_until(ended, awaited, timeout=_MOVES_TIMEOUT, interval=_INTERVAL, seen=seen)
+        wait_until(ended, awaited, timeout=120.0, interval=_INTERVAL, seen=seen)
         return
     move(dict.fromkeys(ongoing), connect)
-    wait_until(ended, "cancelled reassignments to end", timeout=_CANCEL_TIMEOUT, interval=_INTERVAL, seen=seen)
+    wait_until(ended, "cancelled reassignments to end", timeout=30.0, interval=_INTERVAL, seen=seen)
 
 
 def elect_preferred(client: BrokerClient, partitions: Iterable[PartitionId]) -> int:

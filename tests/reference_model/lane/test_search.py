@@ -73,10 +73,8 @@ EACH_LANE = pytest.mark.parametrize(
 def permitted(lane: Lane) -> dict[Anomaly, tuple[str, ...]]:
     """The search's findings; an axiom's answer is none of its states, nor is what is said beside the search."""
     found, beside = predict(lane), dict(beyond_search(lane, ())).values()
-    answers = {anomaly: found.anomalies[anomaly] for anomaly in CHECKS}
-    return {
-        one: answer.why for one, answer in answers.items() if answer.status != "forbidden" and answer.why not in beside
-    }
+    answers = ((one, found.anomalies[one]) for one in CHECKS if found.status(one) != "forbidden")
+    return {one: answer.why for one, answer in answers if answer.why not in beside}
 
 
 @pytest.mark.parametrize("faults", MIXES, ids=str)

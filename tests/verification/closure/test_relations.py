@@ -161,6 +161,7 @@ ANOTHER_S = Assigned(f"{GROUP}-1-0", 1, "read_committed", GROUP, "x", 1, 1)
 OUTSIDE = Produced(7, 99, 0, None, "info", None, 5000, None, 0, 0)
 BROKEN: dict[str, tuple[Callable[[Histories], None], str, str]] = {
     "no end": (changed("transactions", "once", end_ns=None), "once", "committed, without a time"),
+    "asked elsewhen": (changed("transactions", "once", commit_ns=1), "once", "or its commit asked for outside of it"),
     "not initialised": (second_incarnation, "once", "without the time at which its producer was initialised"),
     "initialised late": (
         changed("transactions", "once", initialised_ns=10**9),
@@ -363,6 +364,7 @@ PLAIN_CLEAN: dict[str, Callable[[Rows], None]] = {
     "with checkpoints": checkpoints(),
     "not idempotent": with_epochs(-1, idempotent=False),
     "idempotent": with_epochs(0, 0, 1, idempotent=True),
+    "another producer id": with_epochs(32766, 0, idempotent=True),
     "elected": elected(),
     "elected twice in one epoch": elected_again,
     "back in its epoch with less": back_with_less,

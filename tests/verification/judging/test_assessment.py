@@ -145,6 +145,8 @@ def test_a_log_that_ends_below_a_high_watermark_was_cut() -> None:
     assert "partition 0: log/ ends at offset 9, below a high watermark, 12 of broker 2" in cut.reasons
     cut = verdict_of(run(marks={1: 10, 2: 11, 3: 10}))
     assert "partition 0: log/ ends at offset 9, below a high watermark, 11 of broker 2" in cut.reasons
+    cleaned = replace(LANE, cleanup_policy="delete")
+    assert verdict_of(run(marks={1: 10, 2: 11, 3: 10}), lane=cleaned).reasons == cut.reasons
     assert verdict_of(run(marks={1: 10, 2: None, 3: 9})).verdict == Verdict.CONFORMS
     assert verdict_of(run(log=False, marks={1: 12})).verdict == verdict_of(run(log=False)).verdict
 

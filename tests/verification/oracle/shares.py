@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import permutations
 
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.share import Share, share_group_of
+from kafka_chaos.contract.lane.share import HEADERS, Share, share_group_of
 from kafka_chaos.contract.ledger import ShareLedger
 from tests.verification.oracle.rows import Case, Delivery, Finding, Identity, Place, View, named
 
@@ -186,13 +186,19 @@ def _dead_letter_altered(of: Shared) -> Iterator[Finding]:
         rows = [row for row in of.deliveries if (row.partition, row.offset) == place]
         count = max((row.delivery_count for row in rows), default=0)
         stored = [row for row in of.view.history.log or () if (row.partition, row.offset) == place]
+        accepts = [row for row in rows if (row.acknowledgement, row.outcome) == ("accept", "ok")]
+        held = [row.complete_ns - row.asked_ns for row in accepts if row.complete_ns and row.asked_ns]
+        is_done = not of.lane.faults and any(ns < of.share.lock_ms * 1_000_000 for ns in held)
+        is_rejected = any(row.acknowledgement == "reject" for row in rows)
         cause = None
         if letter.source_offset is None or letter.source_group != share_group_of(of.lane.lane):
             cause = "it names no record of the group"
-        elif not any(row.acknowledgement == "reject" for row in rows) and count + of.lost < of.share.delivery_limit:
+        elif not is_rejected and (is_done or count + of.lost < of.share.delivery_limit):
             cause = f"of a record that nobody rejected, delivered {count} times"
         elif letter.seq is None:
-            cause = None if of.lane.faults else "it holds no record"
+            cause = None if of.lane.faults or of.share.dead_letters == HEADERS else "it holds no record"
+        elif of.share.dead_letters == HEADERS:
+            cause = "it holds a record, though headers alone were asked for"
         elif identity not in {(row.producer_id, row.seq) for row in (*rows, *stored)}:
             cause = "it holds another record"
         elif keys.get(identity) not in (None, letter.key):  # type: ignore[arg-type]

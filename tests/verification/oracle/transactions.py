@@ -113,7 +113,8 @@ def _precommitted_read(all: Transactions) -> Iterable[Finding]:
         is_aborted = all.view.fates.get(Stored(row.partition, row.offset, *identity)) == "abort"
         if key is None or is_aborted or all.outcome(key) == "aborted":
             continue
-        asked_ns = all.ended[key].commit_ns if key in all.ended else None
+        told = [all.ended[key].commit_ns, all.ended[key].end_ns] if key in all.ended else [None]
+        asked_ns = min(ns for ns in told if ns is not None) if told[0] is not None else None
         if asked_ns is None:
             asked_ns = max(record.invoke_ns for record in all.records[key])
         within = (row.reading_producer_id, row.reading_transaction) if isinstance(row, Read) else None
@@ -141,7 +142,7 @@ def _read_from(all: Transactions) -> dict[Key, set[Key]]:
         return key in all.records and (all.outcome(key) == "committed" or in_log)
 
     read_by: dict[Key, set[Key]] = defaultdict(set)
-    for row in all.history.consumed:
+    for row in all.view.reads_of("read_committed"):
         written = all.of.get((row.producer_id, row.seq))
         if written is not None and row.reading_producer_id is not None and row.reading_transaction is not None:
             reading = (row.reading_producer_id, row.reading_transaction)

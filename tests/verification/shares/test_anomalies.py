@@ -153,6 +153,19 @@ def test_lost_deliveries_count_towards_the_limit(lane: LaneVerdict, expected: in
     assert (lane.count(ShareAnomaly.ARCHIVED_EARLY), lane.verdict == Verdict.CONFORMS) == (expected, not expected)
 
 
+@TOGETHER.cases(("copies", 4, {}, 1), ("headers", 5, {}, 1), ("headers", 5, {"producer_id": None, "seq": None}, 0))
+def lettered(kind: str, seq: int, content: dict[str, Any]) -> Rows:
+    """Any delivery may have been lost, but 4 was accepted in time, and 5 rejected."""
+    history = clean()
+    history.dead_letters = [planted.letter(seq, **content)]
+    return rows_of(history, crashes=5, dead_letters=kind)
+
+
+@TOGETHER.each(lettered)
+def test_a_letter_is_of_what_was_given_up_and_holds_what_was_asked_for(lane: LaneVerdict, expected: int) -> None:
+    assert lane.count(ShareAnomaly.DEAD_LETTER_ALTERED) == expected
+
+
 @pytest.mark.parametrize(
     ("table", "change", "message"),
     [

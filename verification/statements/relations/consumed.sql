@@ -3,7 +3,7 @@ SELECT
   r.lane, r.consumer, r.`partition`, r.n,
   r.first_ns < l.begun_ns OR (l.planned = 1 AND r.last_ns > l.ended_ns)
     AS `read before the run began, or after its phase had ended`,
-  r.last > e.last AND l.lossless = 1 AND l.cleaned = 0 AS `read past the end of the log`,
+  r.last > e.last AND l.lossless = 1 AS `read past the end of the log`,
   k.consumer IS NOT NULL AND a.consumer IS NULL
     AS `read by a consumer that was not assigned the partition`, -- rests: of_groups
   r.first_ns < a.start_ns OR r.last_ns > a.end_ns

@@ -17,7 +17,7 @@ FROM (
   SELECT *, LAG(epoch) OVER (PARTITION BY lane, `partition`, broker, producer_id ORDER BY `offset`) AS earlier
   FROM changing
 ) f
-WHERE epoch < earlier
+WHERE epoch < earlier AND NOT (epoch = 0 AND earlier >= 32766) -- the last epoch of a producer id
 UNION ALL
 SELECT lane, `partition`, `offset`
 FROM changing

@@ -1,8 +1,8 @@
--- of: transactions; rests: hanging_transaction, zombie_commit
+-- of: transactions; rests: hanging_transaction, zombie_commit, precommitted_read
 SELECT
   t.lane, t.producer_id, t.`transaction`,
-  t.initialised_ns > t.begin_ns OR t.end_ns < t.begin_ns
-    AS `begun before its producer was initialised, or ended before it began`,
+  t.initialised_ns > t.begin_ns OR t.end_ns < t.begin_ns OR t.commit_ns NOT BETWEEN t.begin_ns AND t.end_ns
+    AS `begun before its producer was initialised, or ended before it began, or its commit asked for outside of it`,
   l.is_transactional = 0 AS `of a lane without transactions`, -- rests: none
   t.begin_ns < t.before_ns AS `begun before the one before it of its producer ended`,
   t.first_id < t.last_id AS `one producer under several transactional ids`, -- rests: zombie_commit, of_log

@@ -10,7 +10,7 @@ SELECT lane, last.`partition` AS `partition`, last.`offset` AS `offset`, produce
 FROM (
   SELECT d.lane, d.producer_id, d.seq, MAX(STRUCT(d.delivery_count, d.`partition`, d.`offset`)) AS last
   FROM deliveries d
-  JOIN shares s ON s.lane = d.lane AND s.letters = 1
+  JOIN shares s ON s.lane = d.lane AND s.letters > 0
   JOIN share_spans p ON p.lane = d.lane AND p.`partition` = d.`partition` AND d.`offset` < p.past
   LEFT SEMI JOIN known k ON k.lane = d.lane AND k.producer_id = d.producer_id AND k.seq = d.seq
   LEFT ANTI JOIN dead_letters l ON l.lane = d.lane AND l.source_partition = d.`partition` AND l.source_offset = d.`offset`

@@ -1,7 +1,7 @@
 -- Dependencies between transactions, committed for their producers or in the log, of which one has read from the other.
 SELECT DISTINCT
   c.lane, w.producer_id, w.`transaction`, r.producer_id AS to_producer_id, r.`transaction` AS to_transaction
-FROM (SELECT * FROM consumed WHERE reading_transaction IS NOT NULL) c
+FROM (SELECT * FROM committed_reads WHERE reading_transaction IS NOT NULL) c
 JOIN transaction_records m USING (lane, producer_id, seq)
 JOIN transaction_summaries w ON w.lane = m.lane AND w.producer_id = m.producer_id AND w.`transaction` = m.`transaction`
 JOIN transaction_summaries r

@@ -8,7 +8,7 @@
 SELECT
   b.lane, b.producer_id, b.`transaction`, COALESCE(MAX(t.outcome), 'info') AS outcome,
   MAX(t.transactional_id) AS transactional_id, MAX(b.last_ns) AS sent_ns, MAX(b.heard_ns) AS last_ns,
-  COALESCE(MAX(t.commit_ns), MAX(b.last_ns)) AS asked_ns,
+  COALESCE(MAX(CASE WHEN t.commit_ns > t.end_ns THEN t.end_ns ELSE t.commit_ns END), MAX(b.last_ns)) AS asked_ns,
   CAST(SUM(BIT_COUNT(b.sent)) AS BIGINT) AS sent,
   CAST(SUM(BIT_COUNT(b.sent) - BIT_COUNT(b.lacking)) AS BIGINT) AS committed,
   MIN(b.first_seq) AS first_seq,
