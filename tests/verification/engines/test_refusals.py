@@ -79,16 +79,16 @@ def test_rows_as_the_contract_has_them_are_read(tmp_path: Path) -> None:
         ("assignments", {"isolation": "none"}, "isolation", "'none', expected one of read_committed, read_uncommitted"),
         ("assignments", {"end_ns": 9}, "end_ns", "9, expected no end before the start"),
         ("commits", {"outcome": "committed"}, "outcome", "'committed', expected one of ok, fail, info"),
-        ("commits", {"offset": -1}, "offset", "-1, expected at least 0"),
+        ("commits", {"offset": -1}, "offset", "-1, expected 0 to 2^62"),
         ("commits", {"complete_ns": 9}, "complete_ns", "9, expected no answer before the commit was sent"),
         ("commits", {"group": "d-group"}, "group", "'d-group', expected the group of a lane, one of c-group"),
         ("commits", {"lane": "a"}, "group", "'c-group', expected the group of a lane, one of c-group"),
         ("commits", {"invoke_ns": 9}, "invoke_ns", "9, expected no commit before its consumer was assigned"),
         # Clients that know no offset say so in their own ways.
-        ("produced", {"offset": -1001}, "offset", "-1001, expected at least 0, or null"),
-        ("consumed", {"offset": -1}, "offset", "-1, expected at least 0"),
-        ("replicas", {"offset": -1}, "offset", "-1, expected at least 0"),
-        ("replicas", {"leader_epoch": -7}, "leader_epoch", "-7, expected at least -1"),
+        ("produced", {"offset": -1001}, "offset", "-1001, expected 0 to 2^62, or null"),
+        ("consumed", {"offset": -1}, "offset", "-1, expected 0 to 2^62"),
+        ("replicas", {"offset": 2**63 - 1}, "offset", f"{2**63 - 1}, expected 0 to 2^62"),
+        ("replicas", {"leader_epoch": -7}, "leader_epoch", "-7, expected -1 to 2^62"),
     ],
 )
 def test_a_stray_value_is_refused_with_its_file_and_column(

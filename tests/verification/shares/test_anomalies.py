@@ -173,7 +173,7 @@ def test_a_letter_is_of_what_was_given_up_and_holds_what_was_asked_for(lane: Lan
         ("deliveries", {"outcome": "done"}, "outcome: 'done', expected one of ok, fail, info"),
         ("deliveries", {"delivery_count": 0}, "delivery_count: 0, expected a count of at least 1"),
         ("deliveries", {"group": "other"}, "group: 'other', expected the share group of the lane"),
-        ("share_starts", {"offset": -1}, "offset: -1, expected at least 0"),
+        ("share_starts", {"offset": -1}, "offset: -1, expected 0 to 2^62"),
         ("deliveries", {"lane": "b"}, "lane: 'b' is not in lanes.json"),
         ("deliveries", {"partition": 9}, f"partition: lane '{LANE}' has partitions 0 to {PARTITIONS - 1}, not 9"),
         ("deliveries", {"invoke_ns": 1}, "invoke_ns: 1, expected no acknowledgement before the delivery"),
