@@ -109,8 +109,8 @@ def _of_every_table(run: RunDirectory, tables: Sequence[str], concerned: set[str
     for table in judged:
         for column in TABLES[table]:
             if least := _LEAST.get(column.name):
-                stray, or_null = f"t.`{column.name}` NOT BETWEEN {least} AND {2**62}", ", or null" * column.nullable
-                yield Check(table, column.name, stray, f"{least} to 2^62{or_null}")
+                stray = f"t.`{column.name}` NOT BETWEEN {least} AND {2**62}"
+                yield Check(table, column.name, stray, f"{least} to 2^62{', or null' if column.nullable else ''}")
 
 
 def _of_groups(groups: Sequence[str]) -> Sequence[Check]:

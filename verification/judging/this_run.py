@@ -82,11 +82,11 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
         return ThisRun(prediction, ObservationsLedger(searched=False, reason=reason, partitions=seen))
     plain = as_obeyed(plain_lane(lane))
     losses = {anomaly for anomaly in LOSSES if beyond and prediction.statuses.get(anomaly) == Status.PERMITTED}
+    searched = permitted - dict(beyond_search(plain, ())).keys()
     try:
-        shown = still_shown(permitted | losses, [plain], Scope(kept_isr=True), Budget(MOST_STATES))
+        shown = still_shown(searched | losses, [plain], Scope(kept_isr=True), Budget(MOST_STATES))
     except ScopeNotExhausted as error:
         return ThisRun(prediction, ObservationsLedger(searched=False, reason=str(error), partitions=seen))
-    searched = permitted - dict(beyond_search(plain, ())).keys()
     ruled_out: dict[AnyAnomaly, Status] = {one: Status.FORBIDDEN for one in CHECKS if one in searched - shown}
     axiomatic = [one for one in AXIOMS if one in found]
     if axiomatic and not _ended_alone(run, lane):

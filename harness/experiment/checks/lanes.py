@@ -35,6 +35,7 @@ from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.known_configs import (
     SHORTEST_RETENTION_MS,
     UNCLEAN,
+    brokers_configs,
     number_in,
     refused_broker_keys,
     refused_keys,
@@ -101,8 +102,7 @@ def _check_lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpe
 
 def _check_with_brokers(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpec, known: Lane) -> Refusals:
     """Refusals of values with which brokers would not do what the prediction for the lane, `known`, expects."""
-    topic, brokers = lane.all_topic_configs, [cluster.broker_configs]
-    brokers += [{**cluster.broker_configs, **own} for own in cluster.configs_of.values()]
+    topic, brokers = lane.all_topic_configs, brokers_configs(cluster.as_layout())
     retention = [number_in(topic, "retention.ms", number_in(configs, "log.retention.ms", -1)) for configs in brokers]
     run_ms = 1000 * (phase.workload.duration + phase.workload.settle_timeout)
     too_short = [ms for ms in retention if SHORTEST_RETENTION_MS <= ms <= run_ms]
