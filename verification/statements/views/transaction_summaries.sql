@@ -2,7 +2,7 @@
 -- transactions/ lacks it). `sent`: its records that may have been written, those whose outcome is not `fail`;
 -- `committed`: how many of these are committed in the final log. `first_seq`: its first record; `first_sent`: the first
 -- one of `sent`; `first_lacking`: the first one of `sent` that is not committed. `sent_ns`: when the last record was
--- sent; `last_ns`: when its producer last sent or heard of one; `asked_ns`: when its commit was (at its end, at the latest), or `sent_ns`.
+-- sent; `last_ns`: when its producer last sent or heard of one; `asked_ns`: its commit (by its end), or `sent_ns`.
 --
 -- The numbers of a block (`sent_blocks`) are bits: the lowest of `x` is BIT_COUNT((x & -x) - 1).
 SELECT
