@@ -79,10 +79,12 @@ class LaneClients:
         """Make the consumers that read the whole lane, and the members of its group, if it has one.
 
         The application's consumer function takes the place of the consumers in a plain lane. In a lane with a group or
-        transactions, it takes the place of the members.
+        transactions, it takes the place of the members. Raises `UsageFailure` for a lane with a share group.
         """
         lane, load = self.lane, self.load
         if (function := self.application.consumer) is not None:
+            if lane.share is not None:
+                raise UsageFailure(f"lane {lane.lane}: an application reads it: expected no share group")
             has_followers = lane.group is not None or lane.transactional is not None
             application = ApplicationMembers(lane, function, load)
             return (self._followers(), application) if has_followers else ((application,), None)

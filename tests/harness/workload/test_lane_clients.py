@@ -138,6 +138,14 @@ def test_an_application_has_no_lives_in_its_place(make: Make, role: str) -> None
     make(Application(**{other: use}), lives=lives)
 
 
+def test_an_application_reads_no_lane_with_a_share_group(tmp_path: Path) -> None:
+    lane = LaneSpec.model_validate({"lane": "orders", "share": {}})
+    load = load_of(tmp_path, lane)
+    with pytest.raises(UsageFailure, match="lane orders: an application reads it: expected no share group"):
+        LaneClients(lane, load, application=Application(consumer=use)).make_readers()
+    load.tables.close()
+
+
 def test_an_application_s_consumer_reports_where_it_ended(tmp_path: Path) -> None:
     def sleep(handle: ConsumerHandle) -> None:
         while handle.running():
