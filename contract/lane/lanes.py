@@ -187,9 +187,7 @@ class Lane:
         _check_share(self)
         if self.idempotence:
             _require(self.acks == "all", "idempotence", self.idempotence, "acks=all with it (KIP-98)")
-            most = 5 if release(self.version) >= (1, 0) else 1  # Brokers of 0.11 remember one batch of a producer.
-            expected = f"at most {most} with idempotence"
-            _require(self.max_in_flight <= most, "max_in_flight", self.max_in_flight, expected)
+            _require(self.max_in_flight <= 5, "max_in_flight", self.max_in_flight, "at most 5 with idempotence")
 
     @property
     def version(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedKeyMap, CommentedKeySeq, CommentedMap, CommentedSeq
+from ruamel.yaml.comments import CommentedKeyMap, CommentedKeySeq, CommentedMap, CommentedSeq, TaggedScalar
 from ruamel.yaml.error import MarkedYAMLError, YAMLError, YAMLWarning
 from ruamel.yaml.reader import ReaderError
 
@@ -162,6 +162,8 @@ def _plain(node: Any) -> Any:
     for plain in (bool, int, float, str):
         if isinstance(node, plain):
             return plain(node)
+    if isinstance(node, TaggedScalar):  # `!!str 3` is a text; another tag is told with the value that is refused.
+        return node.value if str(node.tag).endswith(":str") else f"{node.tag} {node.value}"
     return node
 
 

@@ -166,4 +166,5 @@ def timeouts_for_faults(lanes: object, cluster: object) -> list[float]:
             configs = {"request.timeout.ms": USUAL_TIMINGS.request_ms, **configs_in(lane, "producer_configs")}
             times_ms += [configs[key] for key in _PRODUCER_TIMEOUTS if key in configs]
             times_ms += [configs_in(lane, key)[name] for key, name in _LANE_TIMEOUTS if name in configs_in(lane, key)]
-    return sorted({float(value) / 1000 for value in times_ms if str(value).isdecimal() and int(value) > 0})
+    texts = [str(value) for value in times_ms]
+    return sorted({float(text) / 1000 for text in texts if text.isdecimal() and 0 < float(text) < math.inf})

@@ -158,6 +158,7 @@ BAD_TEXTS = [
     ("name: x\nlanes: '\0'", "bad.yaml:2: not YAML: the character '\\x00' is not allowed"),
     ("name: x\nname: y", 'bad.yaml:2: not YAML: found duplicate key "name"'),
     ("name: x\nlanes: [", "bad.yaml:2: not YAML"),
+    (GOOD + "seed: !mine 3\n", "bad.yaml:15: seed: expected a whole number, got '!mine 3'"),
     ("[" * 1000, "bad.yaml:1: not an experiment: its values are nested too deep"),
     ("- a", "bad.yaml:1: expected a mapping with the keys of an experiment"),
     (STEPPED.replace("KEY", "steps").replace("elect", "vote"), "bad.yaml:7: phases[0].steps.steps[3]: "),
