@@ -22,11 +22,11 @@ class Trait(Flag):
 
     `BY_LOG`: only the final log shows the anomaly. `BY_READS`: the final log shows it, or without a log, reads do (for
     an anomaly of transactions, the reads of a read_committed consumer). `BY_COMMITS`: a commit of the group has to be
-    acknowledged. `NOT_AFTER_CLEANUP`: it is not judged with compaction or retention, which remove records without a
-    fault, unless keys of records tell what compaction did. `DECISIVE`: if the anomaly is forbidden and its evidence is
-    incomplete, the lane's verdict is `unknown`. `DECISIVE_IN_TRANSACTIONS`: if the anomaly was not judged, the verdict
-    on a transactional lane is `unknown`. Whatever the traits, the verdict is also `unknown` if a required anomaly, or
-    an anomaly of transactions, groups or share groups, was not judged.
+    acknowledged. `NOT_AFTER_CLEANUP`: it is not judged where compaction and retention remove records, and of one
+    alone only as far as keys of records, or where the log begins, tell what it did. `DECISIVE`: if the anomaly is
+    forbidden and its evidence is incomplete, the lane's verdict is `unknown`. `DECISIVE_IN_TRANSACTIONS`: if it was not
+    judged, the verdict on a transactional lane is `unknown`. Whatever the traits, the verdict is also `unknown` if a
+    required anomaly, or an anomaly of transactions, groups or share groups, was not judged.
     """
 
     BY_LOG = auto()

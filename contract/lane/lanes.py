@@ -54,7 +54,8 @@ INTERNAL_REPLICAS = 3  # the default replication factor of the three topics abov
 MOST_PARTITIONS = 100_000  # of a topic that another tool created; the harness creates fewer (experiment/lane_specs.py)
 MOST_REPLICAS = 9  # of a partition: with each replica, the model has many more states
 COMPACT = "compact"
-CLEANUP_POLICIES = (None, "delete", COMPACT, "compact,delete")
+DELETE = "delete"
+CLEANUP_POLICIES = (None, DELETE, COMPACT, "compact,delete")
 
 
 def has_compaction(cleanup_policy: str | None) -> bool:

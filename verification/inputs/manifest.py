@@ -73,10 +73,8 @@ def _evidence(root: RunPath) -> Iterator[tuple[str, RunPath]]:
 
 def _is_as_written(file: RunPath, entry: Mapping[str, Any]) -> bool:
     size: int = entry["bytes"]
-    grows = file.name == EVENTS_FILE
-    if (size_of(file) != size and not grows) or digest_of(file, size) != entry["sha256"]:
-        return False
-    return not grows or _tells_of_verification(file, size)
+    is_whole = size_of(file) == size or (file.name == EVENTS_FILE and _tells_of_verification(file, size))
+    return is_whole and digest_of(file, size) == entry["sha256"]
 
 
 def _tells_of_verification(events: RunPath, size: int) -> bool:

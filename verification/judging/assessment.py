@@ -10,7 +10,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Trait, with_trait
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.groups import LOOP_ANOMALIES, GroupAnomaly
-from kafka_chaos.contract.lane.lanes import COMPACT, Lane
+from kafka_chaos.contract.lane.lanes import COMPACT, DELETE, Lane
 from kafka_chaos.contract.lane.share import OF_DEAD_LETTERS, ShareAnomaly, share_group_of
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, TransactionAnomaly
 from kafka_chaos.contract.ledger import ShareLedger, TableLedger
@@ -53,9 +53,8 @@ def not_applied(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Mapping[AnyA
     if lane.retention_bytes is not None and any(not logs or any(None in log for log in logs) for logs in sizes):
         reasons[Anomaly.LOST_WRITE] = "checkpoints.json does not say where each log begins, and how large it is"
     if lane.cleanup_policy is not None and not run.has_log:
-        by_key = with_trait(Anomaly, Trait.NOT_AFTER_CLEANUP) if lane.cleanup_policy == COMPACT else ()
         removes = f"cleanup.policy={lane.cleanup_policy} removes records"
-        reasons.update(dict.fromkeys((Anomaly.SKIPPED_POLL, *by_key), removes))
+        reasons.update(dict.fromkeys((Anomaly.SKIPPED_POLL, *with_trait(Anomaly, Trait.NOT_AFTER_CLEANUP)), removes))
     for lack in lacks_of_families(run, lane, facts):
         if isinstance(lack, NotSearched):
             reasons.update(dict.fromkeys(lack.anomalies, lack.text))
@@ -69,13 +68,14 @@ def by_configuration(lane: Lane) -> dict[AnyAnomaly, str]:
         removes = f"cleanup.policy={lane.cleanup_policy} removes"
         left_out = with_trait(Anomaly, Trait.NOT_AFTER_CLEANUP)
         if lane.cleanup_policy == COMPACT:
+            left_out = (Anomaly.OFFSET_GAP,)
+        elif lane.cleanup_policy == DELETE:
+            # A record whose place nobody was told may have been before the log, where retention removes.
+            left_out = (Anomaly.LOST_WRITE,) if lane.acks == "0" else ()
+        if not lane.idempotence or lane.unclean_leader_election:
             # What is left of a record that is there twice may be the later copy.
-            may_repeat = not lane.idempotence or lane.unclean_leader_election
-            left_out = (Anomaly.OFFSET_GAP, Anomaly.REORDERED) if may_repeat else (Anomaly.OFFSET_GAP,)
+            left_out = (*left_out, Anomaly.REORDERED)
         reasons.update(dict.fromkeys(left_out, f"{removes} records"))
-        if lane.retention_bytes is not None and lane.acks != "0":
-            # The size of the log that is left says whether retention had to.
-            del reasons[Anomaly.LOST_WRITE]
         if lane.transactional is not None:
             reasons.update(dict.fromkeys(OF_TRANSACTIONS_BY_LOG, f"{removes} records and markers"))
         if lane.loop is not None:

@@ -212,6 +212,23 @@ def test_what_retention_removed_is_lost_where_less_is_left_than_it_had_to_leave(
     assert [lane.lane for lane in verdict.lanes if "lost_write" in lane.not_judged] == ["untold", "absent"]
 
 
+def test_what_lay_within_the_log_was_not_removed_by_retention(tmp_path: Path, verified: Verified) -> None:
+    """In `again`, an acknowledgement alone tells of a first place that is gone."""
+    histories = {name: valid() for name in ("removed", "hole", "again")}
+    for name, history in histories.items():
+        gone = {*range(7), *([50] if name == "hole" else [])}
+        history.log = [row for row in history.log or () if row.offset not in gone]
+        history.replicas = [row for row in history.replicas if row.offset not in gone]
+    histories["again"].consumed = [row for row in histories["again"].consumed if row.seq != 3]
+    append(histories["again"], RECORDS, 3)
+    keys = {"cleanup_policy": "delete", "idempotence": True}
+    verified(write_histories(tmp_path / "run", histories, dict.fromkeys(histories, keys)))
+    hole = [Case(name, 0, 50, 0, 50) for name in ("lost_write", "truncated_read")]
+    again = [Case(name, 0, RECORDS, 0, 3) for name in ("duplicate", "reordered")]
+    expected = {"hole": [hole[0], Case("offset_gap", 0, 50, None, None), hole[1]], "again": again}
+    assert read_cases(tmp_path / "run") == expected
+
+
 def test_a_hole_of_any_width_and_a_high_watermark_that_goes_back_within_an_epoch(
     tmp_path: Path, verified: Verified
 ) -> None:

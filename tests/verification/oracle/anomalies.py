@@ -53,8 +53,10 @@ def _lost_write(view: View) -> Iterable[Finding]:
 
 def _duplicate(view: View) -> Iterable[Finding]:
     keeps_reads = view.final_log and view.history.is_cleaned and view.history.is_lossless
+    told = view.acknowledged if view.history.is_idempotent else {}
     for identity, places in view.log.items():
-        first = min(*places, *(view.read.get(identity, ()) if keeps_reads else ()), max(places))
+        gone = {*view.read.get(identity, ()), told.get(identity, max(places))} if keeps_reads else ()
+        first = min(*places, *gone, max(places))
         if first < max(places):
             yield named("duplicate", max(places), identity, f"first at {_at(first)}")
 
@@ -104,18 +106,20 @@ def _inconsistent_offset(view: View) -> Iterable[Finding]:
 def _offset_mismatch(view: View) -> Iterable[Finding]:
     for identity, place in view.acknowledged.items():
         stored = view.log.get(identity, {place})
-        has_later = view.history.is_compacted and any(at[0] == place[0] and at > place for at in stored)
+        may_be_gone = view.history.is_compacted or view.is_before_log(place)
+        has_later = may_be_gone and any(at[0] == place[0] and at > place for at in stored)
         if place not in stored and not has_later:
             yield named("offset_mismatch", place, identity, f"in the log at {_at(min(stored))}")
 
 
 def _truncated_read(view: View) -> Iterable[Finding]:
-    given = {identity: set(places) for identity, places in view.read.items()}
+    given = {identity: {min(places)} for identity, places in view.read.items()}
     for row in view.genuine(view.history.deliveries):
         given.setdefault((row.producer_id, row.seq), set()).add((row.partition, row.offset))
     for identity, places in given.items():
-        if identity not in view.log and view.is_missed(identity):
-            yield named("truncated_read", min(places), identity)
+        kept = [place for place in places if not view.is_before_log(place)]
+        if identity not in view.log and kept and view.is_missed(identity):
+            yield named("truncated_read", min(kept), identity)
 
 
 def _unseen(view: View) -> Iterable[Finding]:

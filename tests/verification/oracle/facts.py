@@ -22,7 +22,7 @@ _SECOND_NS = 1_000_000_000
 
 def pulses_of(history: LaneHistory, passing: Iterable[str] = ()) -> tuple[counted.Pulse, ...]:
     """The pulses of a lane, in the order that every engine gives. `passing`: its consumers that come and go."""
-    groups = {name: name for name in passing} | {row.consumer: row.group or "" for row in history.assignments}
+    groups = {name: name for name in passing} | {row.consumer: row.group for row in history.assignments if row.group}
     seconds: dict[tuple[str, str, int | None, int], list[tuple[int, int, int | None]]] = defaultdict(list)
     for what, reader, partition, at, offset, asked in _moments(history, groups):
         seconds[what, reader, partition, at // _SECOND_NS].append((at, -1 if offset is None else offset, asked))

@@ -29,6 +29,7 @@ class Group:
     lane: str = ""
     is_new: bool = False
     is_automatic: bool = False
+    is_in_transaction: bool = False
     by_epoch: bool = False
 
 
@@ -92,6 +93,16 @@ class History:
         known = self.known.get(partition, [])
         before = bisect_left(known, ns, key=lambda one: one[0])
         return known[before - 1][-1] if before else None
+
+    def is_older(self, one: Assigned | Effect, known: Effect) -> bool:
+        """Whether it is of a consumer whose newest generation is older than that of the commit's."""
+
+        def newest(consumer: str) -> int | None:
+            rows = [row for row in self.assigned if (row.consumer, row.partition) == (consumer, known.partition)]
+            return max((row.generation for row in rows if row.generation is not None), default=None)
+
+        own, other = newest(one.consumer), newest(known.consumer)
+        return own is not None and other is not None and own < other
 
     def first(self) -> dict[int, int]:
         """By partition the first offset that it processed or committed."""
@@ -179,7 +190,7 @@ def _commit_lost(history: History) -> Iterable[Finding]:
         if given:
             began, at_ns = min(read.offset for read in given), min(read.poll_ns for read in given)
             known = history.last_before(row.partition, row.start_ns)
-            if known is None or began >= known.offset or _is_expelled(history, row, known):
+            if known is None or began >= known.offset or history.is_older(row, known):
                 continue
             went_on = min(began, _went_on(history, known, row.consumer, at_ns, default=began))
             if not _explained(history, known, began, went_on, at_ns):
@@ -191,17 +202,6 @@ def _commit_lost(history: History) -> Iterable[Finding]:
     for known, seen in lost.items():
         cause = f"committed by {known.consumer}; {seen}"
         yield named("commit_lost", (known.partition, known.offset), None, cause)
-
-
-def _is_expelled(history: History, row: Assigned, known: Effect) -> bool:
-    """Whether the assignment is of an older generation than the commit: its member is not in the group any more."""
-
-    def newest(consumer: str) -> int | None:
-        found = [one for one in history.assigned if (one.consumer, one.partition) == (consumer, row.partition)]
-        return max((one.generation for one in found if one.generation is not None), default=None)
-
-    own, other = newest(row.consumer), newest(known.consumer)
-    return own is not None and other is not None and own < other
 
 
 def _went_on(history: History, known: Effect, consumer: str, at_ns: int, default: int) -> int:
@@ -224,6 +224,8 @@ def _explained(history: History, lost: Effect, shown: int, went_on: int, at_ns: 
         is_later = other.outcome != "fail" and ended > lost.invoke_ns and (at_ns is None or other.invoke_ns < at_ns)
         is_below = other.offset < went_on and (has_gaps or history.of.is_automatic)
         leads_there = other.offset == went_on or is_below
+        if not history.of.is_in_transaction and history.is_older(other, lost):
+            continue
         if other.partition == lost.partition and is_other and is_later and leads_there and went_on <= shown:
             return True
     return False

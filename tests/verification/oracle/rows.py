@@ -157,7 +157,7 @@ class LaneHistory:
     faults was healed. `retained`: with retention by size, what it left where it had to remove something.
     `is_share_committed`: whether it has a share group that is given committed records alone. `is_cleaned`: its
     records are removed; `is_compacted`: by compaction alone; `kept_ns`: it has kept each tombstone sent from then on,
-    None if that is unknown. `is_lossless`: nothing that was committed can get lost.
+    None if that is unknown. `is_lossless`: nothing that was committed can get lost. `is_idempotent`: its producers are.
     """
 
     produced: list[Produced] = field(default_factory=list)
@@ -181,6 +181,7 @@ class LaneHistory:
     is_compacted: bool = False
     kept_ns: int | None = None
     is_lossless: bool = True
+    is_idempotent: bool = False
 
 
 Identity = tuple[int, int]
@@ -284,11 +285,18 @@ class View:
         return keeps_markers and place in self.visible and end >= self.visible_end[place[0]]
 
     def may_be_removed(self, identity: Identity) -> bool:
-        """Whether retention by size had to remove it, for all that is known."""
-        if self.retained is None:
-            return False
+        """Whether retention by size had to remove it, or other retention may have, for all that is known."""
         place = self.acknowledged.get(identity)
+        if self.retained is None:
+            return self.is_before_log(place)
         return place is None or place[1] < self.retained.get(place[0], 0)
+
+    def is_before_log(self, place: Place | None) -> bool:
+        """Whether a place, unless it is unknown, is before the log of a lane with retention."""
+        if not self.history.is_cleaned or self.history.is_compacted:
+            return False
+        rows = [*(self.history.log or ()), *markers_of(self.history)]
+        return place is None or place[1] < min((row.offset for row in rows if row.partition == place[0]), default=inf)
 
     @cached_property
     def missing(self) -> dict[Identity, bool | None]:
@@ -319,9 +327,17 @@ class View:
             stored
             or (row.key, row.partition) != (key, place[0])
             or self.acknowledged.get(identity, (0, inf))[1] < place[1]
+            or any(offset < self.acknowledged.get(identity, (0, 0))[1] for offset in self._kept(key, place[0]))
         ):
             return False
         return None if kept_ns is None else row.invoke_ns < kept_ns
+
+    def _kept(self, key: str, partition: int) -> Iterable[int]:
+        """The offsets of a partition at which the log has records of a key, but for those of aborted transactions."""
+        for row in self.history.produced:
+            if row.key == key and self.ended.get((row.producer_id, row.transaction)) != "aborted":
+                places = self.log.get((row.producer_id, row.seq), ())
+                yield from (offset for number, offset in places if number == partition)
 
     def is_missed(self, identity: Identity) -> bool:
         """Whether a record that the log lacks must be there, for all that compaction may have removed."""

@@ -113,6 +113,7 @@ def add_metadata(run: RunDirectory, histories: Mapping[str, oracle.LaneHistory])
         if (history := histories.get(entry.lane)) is None:
             continue
         history.is_cleaned, history.is_lossless = entry.cleanup_policy is not None, bool(lossless)
+        history.is_idempotent = entry.idempotence
         if entry.cleanup_policy == "compact":
             history.is_compacted, history.kept_ns = True, kept
         if entry.share is not None:

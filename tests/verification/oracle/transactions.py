@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import pairwise
+from math import inf
 
 from tests.verification.oracle.rows import Finding, Identity, Place, Produced, Read, Stored, View, named
 
@@ -212,20 +213,15 @@ def _zombie_commit(all: Transactions) -> Iterable[Finding]:
     for row in all.history.transactions:
         since = row.begin_ns if row.initialised_ns is None else row.initialised_ns
         began[row.producer_id] = min(since, began.get(row.producer_id, since))
-    commits = [
-        row for key, row in all.ended.items() if row.outcome == "committed" and key in all.records and all.sent(key)
-    ]
-    starts: dict[str, set[int]] = defaultdict(set)
-    for commit in commits:
-        starts[commit.transactional_id].add(began[commit.producer_id])
-    ordered = {name: sorted(times) for name, times in starts.items()}
-    for commit in commits:
-        key, times = (commit.producer_id, commit.transaction), ordered[commit.transactional_id]
-        later = bisect_right(times, began[commit.producer_id])
-        last_ns = max(commit.commit_ns or 0, *(row.invoke_ns for row in all.records[key]))
-        if later < len(times) and last_ns > times[later]:
+    for key, row in all.ended.items():
+        others = (other for other in all.ended.values() if other.transactional_id == row.transactional_id)
+        later = (ns for other in others if (ns := began[other.producer_id]) > began[row.producer_id])
+        sent = all.sent(key)
+        is_committed = row.outcome == "committed" or any((one.producer_id, one.seq) in all.committed for one in sent)
+        last_ns = max(row.commit_ns or 0, *(one.invoke_ns for one in all.records[key]), 0)
+        if sent and is_committed and last_ns > min(later, default=inf):
             cause = f"transaction {key[1]} went on after a later incarnation was initialised"
-            yield _named("zombie_commit", all.sent(key)[0], cause)
+            yield _named("zombie_commit", sent[0], cause)
 
 
 def _hanging_transaction(all: Transactions) -> Iterable[Finding]:

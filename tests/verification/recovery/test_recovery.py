@@ -778,6 +778,8 @@ def a_consumer_that_comes_and_goes(ended: float | None, read: int) -> Rows:
         again = {"consumer": "a-consumer-1-1", "poll_ns": max(at(30), at(seq + 0.3)) + seq}
         rows.consumed.append({**rows.consumed[seq], **again})
     rows.event("reader_started", lane="a", consumer="a-consumer-1-1", ts_ns=at(20))
+    named = {"lane": "a", "consumer": "a-consumer-1-1", "member": "passing"}
+    rows.assignments = [{**named, "partition": 0, "isolation": "read_committed", "start_ns": at(20)}]
     if ended is not None:
         rows.event("reader_ended", lane="a", consumer="a-consumer-1-1", ts_ns=at(ended))
     return rows

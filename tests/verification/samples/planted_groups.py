@@ -266,10 +266,10 @@ def commit_lost() -> Plant:
     return run, {"in": [oracle.Case("commit_lost", 1, 6, None, None)]}
 
 
-def began_behind(in_doubt: int = 1) -> Plant:
+def began_behind(in_doubt: int = 1, generation: int = 2) -> Plant:
     """A member begins behind a commit that was acknowledged before; one of another offset in doubt explains nothing."""
     run = clean()
-    commit(run, "in", group_of("in"), f"{group_of('in')}-2-0", 0, in_doubt, "info")
+    commit(run, "in", group_of("in"), f"{group_of('in')}-{generation}-0", 0, in_doubt, "info")
     assign(run, "in", group_of("in"), "behind", 0, 3, "m9")
     process(run, "in", "behind", 0, range(2, 6))
     return run, {"in": [oracle.Case("commit_lost", 0, 6, None, None)]}
@@ -278,6 +278,11 @@ def began_behind(in_doubt: int = 1) -> Plant:
 def began_behind_what_may_have_come_late() -> Plant:
     """A commit in doubt may have taken effect last."""
     return began_behind(in_doubt=2)[0], {}
+
+
+def began_behind_what_was_refused() -> Plant:
+    """A commit in doubt, by a member of an older generation, explains nothing."""
+    return began_behind(in_doubt=2, generation=1)
 
 
 def went_on_from_what_may_have_come_late() -> Plant:
@@ -411,7 +416,7 @@ PLANTS: tuple[Callable[[], Plant], ...] = (
     calm, a_member_that_processes_again, processed_twice, processed_twice_where_a_copy_is_gone,
     processed_twice_in_an_aborted_transaction, not_processed, commit_lost, began_behind, commit_regressed,
     began_behind_what_may_have_come_late, went_on_from_what_may_have_come_late, an_expelled_member_sets_itself_back,
-    refused_commit, committed_beside_a_member_of_an_earlier_epoch,
+    refused_commit, committed_beside_a_member_of_an_earlier_epoch, began_behind_what_was_refused,
     skipped_after_rebalance, began_late, began_late_by_its_reset, began_late_elsewhere, committed_past_the_end,
     an_offset_that_was_used_again, owned_twice, owned_twice_in_two_epochs, committed_after_it_was_given_back,
 )  # fmt: skip

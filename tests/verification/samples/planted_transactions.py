@@ -131,6 +131,14 @@ def zombie_commit() -> tuple[LaneHistory, list[Case]]:
     return read(made), [_case("zombie_commit", _records(made.history, 0, last)[0])]
 
 
+def written_by_a_zombie() -> tuple[LaneHistory, list[Case]]:
+    """The same, but nobody has told the producer: its records are committed all the same."""
+    history, cases = zombie_commit()
+    late = max((row for row in history.transactions if row.producer_id == 0), key=lambda row: row.transaction)
+    history.transactions[history.transactions.index(late)] = late._replace(outcome="info")
+    return history, cases
+
+
 def commit_asked_for_late() -> tuple[LaneHistory, list[Case]]:
     """A producer commits, after its successor was initialised, what it had sent before."""
     history = _fenced(is_late=True)
@@ -243,8 +251,8 @@ def _committed(made: Lane) -> LaneHistory:
 PLANTS: tuple[Callable[[], tuple[LaneHistory, list[Case]]], ...] = (
     clean, aborted_read, aborted_read_of_one_in_doubt, precommitted_read, precommitted_read_of_its_own,
     reads_in_a_cycle, torn_transaction, given_in_part, begins_late, lost_transaction, zombie_commit,
-    commit_asked_for_late, commit_answered_late, hanging_transaction, hanging_behind_a_stale_marker,
-    hanging_behind_an_open_one, dependency_cycle,
+    written_by_a_zombie, commit_asked_for_late, commit_answered_late, hanging_transaction,
+    hanging_behind_a_stale_marker, hanging_behind_an_open_one, dependency_cycle,
 )  # fmt: skip
 
 

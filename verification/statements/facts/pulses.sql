@@ -22,7 +22,7 @@ FROM (
       CASE WHEN complete_ns IS NOT NULL AND outcome = 'ok' THEN COALESCE(`offset`, -1) ELSE -1 END, invoke_ns
     FROM produced
     UNION ALL
-    SELECT c.lane, 'read', COALESCE(a.reader, p.consumer, ''), c.`partition`, c.poll_ns, c.`offset`, NULL
+    SELECT c.lane, 'read', COALESCE(NULLIF(a.reader, ''), p.consumer, ''), c.`partition`, c.poll_ns, c.`offset`, NULL
     FROM consumed c
     LEFT JOIN (
       SELECT lane, consumer, COALESCE(MAX(`group`), '') AS reader FROM assignments GROUP BY lane, consumer

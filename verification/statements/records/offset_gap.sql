@@ -1,4 +1,4 @@
--- The final log of a lane without compaction and retention has a hole between its first and last offset; an offset that a
+-- The final log of a lane without compaction has a hole between its first and last offset; an offset that a
 -- marker of a transaction takes is not missing.
 --
 -- The offsets of a word (`log_words`) without a hole count as one range.

@@ -1,5 +1,4 @@
--- A record of the log lies before the last start offset that the share group reported, and no member was given the record
--- at its offset.
+-- A record of the log lies before the last start offset that the share group reported, and no member was given it there.
 --
 -- Due are records from the first start offset on: from the beginning of the log where the group starts at the earliest,
 -- else from the first one reported. Those of a read_committed group have to be committed. An offset at which another

@@ -2,7 +2,8 @@
 -- later: that of the offset from which the member went on since (`began`), or of what is committed in the end.
 --
 -- A member that keeps a partition through a rebalance goes on where it was. Not all that a client commits by itself is known,
--- and where offsets have gaps, the next record may be further on: there, a commit of any lower offset may have been it.
+-- and where offsets have gaps, the next record may be further on: there, a commit of any lower offset may have been it. One
+-- of an older generation is refused; in a transaction, older brokers do not ask for the generation.
 SELECT q.*
 FROM (
   SELECT
@@ -22,5 +23,6 @@ LEFT ANTI JOIN effects o
   ON o.judged = q.judged AND o.`group` = q.`group` AND o.`partition` = q.`partition` AND o.outcome <> 'fail'
   AND q.began <= q.shown AND (o.`offset` <> q.known.`offset` OR o.invoke_ns <> q.known.invoke_ns)
   AND (o.`offset` = q.began OR (o.`offset` < q.began AND (g.automatic = 1 OR (g.gaps = 1 AND q.what <> 'end'))))
+  AND (g.in_transaction = 1 OR NOT COALESCE(o.generation < q.known.generation, FALSE))
   AND (o.outcome <> 'ok' OR o.complete_ns IS NULL OR o.complete_ns > q.known.invoke_ns)
   AND (q.until_ns IS NULL OR o.invoke_ns < q.until_ns)

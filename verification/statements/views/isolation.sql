@@ -1,3 +1,2 @@
--- Each consumer's isolation level. A consumer that has had both counts as read_committed, which promises more (and is the
--- first of the two by the alphabet).
+-- Each consumer's isolation level. One that has had both counts as read_committed (the lower text), which promises more.
 SELECT lane, consumer, MIN(isolation) AS isolation FROM assignments GROUP BY lane, consumer

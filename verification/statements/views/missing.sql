@@ -1,5 +1,4 @@
--- The records of compacted lanes that the final log lacks, though compaction can't have removed them (`is_lost` is 1), or
--- nobody can say whether it has (null).
+-- The records that a compacted log lacks, though compaction can't have removed them (`is_lost`: 1), or nobody can say (null).
 --
 -- It may have removed what is before (`past`) a record of the same key in the log, or before an old tombstone that is gone,
 -- and that tombstone (`lanes.kept_ns`; `untold`: if it was old). A record is where it was acknowledged, or else where it was
@@ -10,17 +9,20 @@ WITH keyed AS (
   FROM known k
   JOIN lanes l ON l.lane = k.lane AND l.compacted = 1 AND l.final_log = 1
   WHERE COALESCE(k.ended, '') <> 'aborted'
+), kept AS (
+  SELECT k.lane, g.`partition`, k.key, g.`offset` FROM keyed k JOIN log g USING (lane, producer_id, seq)
 ), removers AS (
   SELECT lane, `partition`, key, MAX(past) AS past, MAX(untold) AS untold
   FROM (
-    SELECT k.lane, g.`partition`, k.key, g.`offset` AS past, CAST(NULL AS BIGINT) AS untold
-    FROM keyed k
-    JOIN log g USING (lane, producer_id, seq)
+    SELECT lane, `partition`, key, `offset` AS past, CAST(NULL AS BIGINT) AS untold FROM kept
     UNION ALL
     SELECT
       lane, `partition`, key, CASE WHEN invoke_ns < kept_ns THEN after END, CASE WHEN kept_ns IS NULL THEN after END
     FROM keyed
     LEFT ANTI JOIN log USING (lane, producer_id, seq)
+    LEFT ANTI JOIN kept w
+      ON w.lane = keyed.lane AND w.`partition` = keyed.`partition` AND w.key = keyed.key AND keyed.acknowledged
+      AND w.`offset` < keyed.`offset`
     WHERE tombstone = 1 AND outcome <> 'fail'
   ) q
   GROUP BY lane, `partition`, key
