@@ -8,9 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_chaos.reference_model import Anomaly, Lane, predict
-from kafka_chaos.reference_model.lane.state import LaneState
 from tests.reference_model.answers import shown
-from tests.reference_model.lane.every_state import search_in_full
 
 LANES = {
     "acks0": Lane(lane="waiting", acks="0", min_insync_replicas=2),
@@ -31,16 +29,3 @@ def test_what_all_replicas_hold_survives_an_unclean_election(name: str) -> None:
         {Anomaly.INCONSISTENT_OFFSET} if name.startswith("acks1") else set()
     )
     assert Anomaly.TRUNCATED_READ in shown(predict(replace(waiting, min_insync_replicas=1)), Anomaly)
-
-
-def test_a_record_of_acks_1_is_read_before_another_replica_has_it_only_below_the_minimum() -> None:
-    lane = replace(LANES["acks1"], replication_factor=2)
-
-    def is_read_early(state: LaneState) -> bool:
-        return bool(state.reads) and min(len(replica.log) for replica in state.replicas) == 0
-
-    def is_any_read_early(lane: Lane) -> bool:
-        return any(map(is_read_early, search_in_full(lane).parents))
-
-    assert is_any_read_early(replace(lane, min_insync_replicas=1))
-    assert not is_any_read_early(lane)
