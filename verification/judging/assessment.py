@@ -77,7 +77,7 @@ def by_configuration(lane: Lane) -> dict[AnyAnomaly, str]:
             left_out = (*left_out, Anomaly.REORDERED)
         reasons.update(dict.fromkeys(left_out, f"{removes} records"))
         if lane.transactional is not None:
-            reasons.update(dict.fromkeys(OF_TRANSACTIONS_BY_LOG, f"{removes} records and markers"))
+            reasons.update(dict.fromkeys((Anomaly.OFFSET_GAP, *OF_TRANSACTIONS_BY_LOG), f"{removes} markers, too"))
         if lane.loop is not None:
             reasons.update(dict.fromkeys(LOOP_ANOMALIES, f"{removes} outputs"))
     if lane.tiered and "power-loss" in lane.faults:
