@@ -213,7 +213,6 @@ def test_what_retention_removed_is_lost_where_less_is_left_than_it_had_to_leave(
 
 
 def test_what_lay_within_the_log_was_not_removed_by_retention(tmp_path: Path, verified: Verified) -> None:
-    """In `again`, an acknowledgement alone tells of a first place that is gone."""
     histories = {name: valid() for name in ("removed", "hole", "again")}
     for name, history in histories.items():
         gone = {*range(7), *([50] if name == "hole" else [])}

@@ -293,10 +293,9 @@ class View:
 
     def is_before_log(self, place: Place | None) -> bool:
         """Whether a place, unless it is unknown, is before the log of a lane with retention."""
-        if not self.history.is_cleaned or self.history.is_compacted:
-            return False
-        rows = [*(self.history.log or ()), *markers_of(self.history)]
-        return place is None or place[1] < min((row.offset for row in rows if row.partition == place[0]), default=inf)
+        rows = [*(self.history.log or ()), *markers_of(self.history)] if place and self.history.is_cleaned else []
+        first = min((row.offset for row in rows if row.partition == (place or (0,))[0]), default=inf)
+        return self.history.is_cleaned and not self.history.is_compacted and (place is None or place[1] < first)
 
     @cached_property
     def missing(self) -> dict[Identity, bool | None]:
