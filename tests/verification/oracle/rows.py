@@ -293,9 +293,10 @@ class View:
 
     def is_before_log(self, place: Place | None) -> bool:
         """Whether a place, unless it is unknown, is before the log of a lane with retention."""
-        rows = [*(self.history.log or ()), *markers_of(self.history)] if place and self.history.is_cleaned else []
-        first = min((row.offset for row in rows if row.partition == (place or (0,))[0]), default=inf)
-        return self.history.is_cleaned and not self.history.is_compacted and (place is None or place[1] < first)
+        if not self.history.is_cleaned or self.history.is_compacted:
+            return False
+        rows = [*(self.history.log or ()), *markers_of(self.history)]
+        return place is None or place[1] < min((row.offset for row in rows if row.partition == place[0]), default=inf)
 
     @cached_property
     def missing(self) -> dict[Identity, bool | None]:
@@ -335,8 +336,7 @@ class View:
         """The offsets of a partition at which the log has records of a key, but for those of aborted transactions."""
         for row in self.history.produced:
             if row.key == key and self.ended.get((row.producer_id, row.transaction)) != "aborted":
-                places = self.log.get((row.producer_id, row.seq), ())
-                yield from (offset for number, offset in places if number == partition)
+                yield from (at for number, at in self.log.get((row.producer_id, row.seq), ()) if number == partition)
 
     def is_missed(self, identity: Identity) -> bool:
         """Whether a record that the log lacks must be there, for all that compaction may have removed."""
