@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
-from math import inf
 from typing import NamedTuple
 
 from tests.verification.oracle.rows import Assigned, Commit, Finding, Identity, Place, Read, Transaction, View, named
@@ -95,18 +94,15 @@ class History:
         before = bisect_left(known, ns, key=lambda one: one[0])
         return known[before - 1][-1] if before else None
 
-    def generations(self, of: Assigned | Effect) -> list[int]:
-        """The generations in which the consumer had the partition."""
-        place, rows = (of.consumer, of.partition), self.assigned
-        return [one.generation for one in rows if (one.consumer, one.partition) == place and one.generation is not None]
+    def is_older(self, one: Assigned | Effect, known: Effect) -> bool:
+        """Whether it is of an older generation than the known commit: its member is not heard any more."""
 
-    def is_expelled(self, row: Assigned, known: Effect) -> bool:
-        """Whether the assignment is of an older generation than the commit: its member is not in the group any more."""
-        return max(self.generations(row), default=inf) < max(self.generations(known), default=-inf)
+        def generation(of: Assigned | Effect) -> int | None:
+            rows = [row for row in self.assigned if (row.consumer, row.partition) == (of.consumer, of.partition)]
+            return max((row.generation for row in rows if row.generation is not None), default=None)
 
-    def is_refused(self, other: Effect, known: Effect) -> bool:
-        """Whether the other commit is of an older generation, which the coordinator refuses after the known one."""
-        return max(self.generations(other), default=inf) < min(self.generations(known), default=-inf)
+        own, other = generation(one), generation(known)
+        return own is not None and other is not None and own < other
 
     def first(self) -> dict[int, int]:
         """By partition the first offset that it processed or committed."""
@@ -194,7 +190,7 @@ def _commit_lost(history: History) -> Iterable[Finding]:
         if given:
             began, at_ns = min(read.offset for read in given), min(read.poll_ns for read in given)
             known = history.last_before(row.partition, row.start_ns)
-            if known is None or began >= known.offset or history.is_expelled(row, known):
+            if known is None or began >= known.offset or history.is_older(row, known):
                 continue
             went_on = min(began, _went_on(history, known, row.consumer, at_ns, default=began))
             if not _explained(history, known, began, went_on, at_ns):
@@ -228,7 +224,7 @@ def _explained(history: History, lost: Effect, shown: int, went_on: int, at_ns: 
         is_later = other.outcome != "fail" and ended > lost.invoke_ns and (at_ns is None or other.invoke_ns < at_ns)
         is_below = other.offset < went_on and (has_gaps or history.of.is_automatic)
         leads_there = other.offset == went_on or is_below
-        if not history.of.is_in_transaction and history.is_refused(other, lost):
+        if not history.of.is_in_transaction and history.is_older(other, lost):
             continue
         if other.partition == lost.partition and is_other and is_later and leads_there and went_on <= shown:
             return True

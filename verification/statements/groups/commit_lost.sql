@@ -13,5 +13,5 @@ SELECT
   ) AS cause
 FROM behind p
 LEFT JOIN generations a USING (judged, `group`, consumer, `partition`)
-WHERE p.what <> 'commit' AND NOT (p.what = 'start' AND COALESCE(a.newest < p.known.newest, FALSE))
+WHERE p.what <> 'commit' AND NOT (p.what = 'start' AND COALESCE(a.generation < p.known.generation, FALSE))
 GROUP BY p.judged, p.`group`, p.`partition`, p.known

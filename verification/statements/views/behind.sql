@@ -23,6 +23,6 @@ LEFT ANTI JOIN effects o
   ON o.judged = q.judged AND o.`group` = q.`group` AND o.`partition` = q.`partition` AND o.outcome <> 'fail'
   AND q.began <= q.shown AND (o.`offset` <> q.known.`offset` OR o.invoke_ns <> q.known.invoke_ns)
   AND (o.`offset` = q.began OR (o.`offset` < q.began AND (g.automatic = 1 OR (g.gaps = 1 AND q.what <> 'end'))))
-  AND (g.in_transaction = 1 OR NOT COALESCE(o.newest < q.known.oldest, FALSE))
+  AND (g.in_transaction = 1 OR NOT COALESCE(o.generation < q.known.generation, FALSE))
   AND (o.outcome <> 'ok' OR o.complete_ns IS NULL OR o.complete_ns > q.known.invoke_ns)
   AND (q.until_ns IS NULL OR o.invoke_ns < q.until_ns)

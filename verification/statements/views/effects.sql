@@ -1,6 +1,6 @@
 -- The commits of each group as they took effect: one in a transaction ends with it, as the output's producer learned.
 SELECT
-  g.judged, g.`group`, c.lane, c.consumer, c.`partition`, c.`offset`, c.invoke_ns, n.oldest, n.newest,
+  g.judged, g.`group`, c.lane, c.consumer, c.`partition`, c.`offset`, c.invoke_ns, n.generation,
   CASE WHEN c.`transaction` IS NULL THEN c.complete_ns ELSE t.end_ns END AS complete_ns,
   CASE
     WHEN c.`transaction` IS NULL OR c.outcome = 'fail' THEN c.outcome

@@ -16,7 +16,7 @@ FROM (
     SELECT
       judged, `group`, `partition`, 'answer' AS what, consumer, `offset` AS shown, complete_ns AS ns,
       complete_ns AS until_ns, 1 AS is_answer,
-      STRUCT(consumer, `offset`, invoke_ns, complete_ns, oldest, newest) AS acknowledged
+      STRUCT(consumer, `offset`, invoke_ns, complete_ns, generation) AS acknowledged
     FROM effects
     WHERE outcome = 'ok' AND complete_ns IS NOT NULL
     UNION ALL
