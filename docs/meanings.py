@@ -85,7 +85,7 @@ COLUMNS = {
         "group": "Consumer group, if the consumer has one: `LANE-group` reads the lane, `LANE-loop` runs the loop that "
         "writes it.",
         "consumer": "The name in `consumed/` under which the partition was read.",
-        "member": "The client that read it, as its group knows it. After a restart it is another one, also if it is static.",
+        "member": "The client that read it, as its group knows it; another one after a restart, even if static.",
         "generation": "Generation of the group; with KIP-848, the epoch of the member.",
         "isolation": "The consumer's `isolation.level`: `read_committed` or `read_uncommitted`.",
         "start_ns": "When the partition was assigned.",
@@ -172,7 +172,7 @@ CONTENTS = {
     "produced/*.parquet": "every record that was sent, with its outcome",
     "consumed/*.parquet": "every record that was read",
     "log/*.parquet": "the final log, read back",
-    "replicas/*.parquet": "the records in each broker's own segments, of a tiered topic also in its remote ones, where they were collected",
+    "replicas/*.parquet": "the records in each broker's segments, of a tiered topic also the remote ones, if collected",
     "transactions/*.parquet": "every transaction, with its outcome; only where a lane is transactional",
     "assignments/*.parquet": "who read what, in which isolation level; only where a lane has transactions or a group",
     "commits/*.parquet": "the offsets that members of groups committed, with outcomes; only where a lane has a group",
