@@ -68,7 +68,7 @@ BY_READING = {"aborted_read", "precommitted_read", "torn_transaction"}
         ({"lane": READS}, {"dependency_cycle", "precommitted_read"}, "no record was read within a transaction"),
         ({"replicas": {1: ReplicaFacts(8, 0, 7)}}, BY_THE_LOG, "no replica in replicas/ holds partition 0 whole"),
         ({"replicas": {1: ReplicaFacts(9, 0, 10)}}, BY_THE_LOG, "no replica in replicas/ holds partition 0 whole"),
-        ({"lane": replace(LANE, cleanup_policy="compact")}, BY_THE_LOG, "cleanup.policy=compact removes records"),
+        ({"lane": replace(LANE, cleanup_policy="compact")}, BY_THE_LOG, "cleanup.policy=compact removes markers, too"),
         (
             {"facts": replace(FACTS, open_ends=(OPEN,))},
             {"hanging_transaction"},
