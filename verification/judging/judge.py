@@ -20,7 +20,7 @@ from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.events import LeaderElected
 from kafka_chaos.contract.lane.families import AnyAnomaly, Cause
 from kafka_chaos.contract.lane.groups import GroupAnomaly
-from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.lanes import DELETE, Lane
 from kafka_chaos.contract.lane.recovery import USUAL_TIMINGS
 from kafka_chaos.contract.lane.share import ShareAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
@@ -84,7 +84,7 @@ def _explained_by_retention(run: RunDirectory, lane: Lane, anomaly: AnyAnomaly) 
     epoch of the commit, and brokers set the group back (KAFKA-19902). Nothing of the commit was lost."""
     policies = [run.lane(reads).cleanup_policy or "" for reads in lane.groups.values()]
     set_back = (GroupAnomaly.COMMIT_LOST, GroupAnomaly.COMMIT_REGRESSED, GroupAnomaly.PROCESSED_TWICE)
-    if anomaly not in set_back or not any("delete" in policy.split(",") for policy in policies):
+    if anomaly not in set_back or not any(DELETE in policy.split(",") for policy in policies):
         return None
     return "retention may have removed what was read, and brokers then set a group back"
 

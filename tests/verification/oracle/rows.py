@@ -293,10 +293,14 @@ class View:
 
     def is_before_log(self, place: Place | None) -> bool:
         """Whether a place, unless it is unknown, is before the log of a lane with retention."""
-        if not self.history.is_cleaned or self.history.is_compacted:
-            return False
+        has_retention = self.history.is_cleaned and not self.history.is_compacted
+        return has_retention and (place is None or place[1] < self.log_start.get(place[0], inf))
+
+    @cached_property
+    def log_start(self) -> Ends:
+        """By partition the first offset of the log, that of a record or of a marker."""
         rows = [*(self.history.log or ()), *markers_of(self.history)]
-        return place is None or place[1] < min((row.offset for row in rows if row.partition == place[0]), default=inf)
+        return {partition: -end for partition, end in ends_of((row.partition, -row.offset) for row in rows).items()}
 
     @cached_property
     def missing(self) -> dict[Identity, bool | None]:

@@ -1,5 +1,5 @@
--- The final log of a lane without compaction has a hole between its first and last offset; an offset that a
--- marker of a transaction takes is not missing.
+-- The final log of a lane without compaction has a hole between its first and last offset; an offset that a marker of a
+-- transaction takes is not missing.
 --
 -- The offsets of a word (`log_words`) without a hole count as one range.
 -- unit: missing offsets

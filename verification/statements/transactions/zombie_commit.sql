@@ -1,5 +1,5 @@
--- Its commit was acknowledged, or records of it are committed, although that was asked for, or a record of it was sent,
--- after a later incarnation was initialised.
+-- Its commit was acknowledged, or records of it are committed, although its commit was asked for, or a record of it was
+-- sent, after a later incarnation was initialised.
 --
 -- An incarnation that is initialised fences those before it: the coordinator refuses what they send and ask for afterwards.
 -- A transaction without records never reaches the coordinator.
