@@ -11,7 +11,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from meanings import COLUMNS, CONTENTS, EXIT_CODES
+from meanings import COLUMNS, CONTENTS, DOCUMENTS, EXIT_CODES
 
 HERE = Path(__file__).parent
 REFERENCE = HERE / "reference"
@@ -28,6 +28,7 @@ def pages() -> dict[str, str]:
         "anomalies.md": anomalies(),
         "run-directory.md": run_directory(),
         "events.md": event_types(),
+        "statements.md": tables_of_statements(),
         "pytest.md": plugin(),
         "known.md": known_defects(),
     }
@@ -286,6 +287,24 @@ def event_types() -> str:
                 for field in fields
             ],
         )
+    return "\n".join(lines)
+
+
+def tables_of_statements() -> str:
+    """The tables that statements read beside those of a run directory."""
+    from kafka_chaos.verification.engines.documents import SCHEMAS
+
+    lines = [
+        "# Tables of statements",
+        "",
+        "The statements in SQL (`verification/statements/`) read the tables of the [run directory](run-directory.md),",
+        "and these, which are made of its documents. What is or is not so is 1 or 0.",
+        "",
+    ]
+    for name, columns in SCHEMAS.items():
+        meanings = _meanings(name, DOCUMENTS[name], columns.split(", "))
+        rows = [(f"`{column}`", meanings[column]) for column in columns.split(", ")]
+        lines += [f"## {name}", "", *_table(("column", "meaning"), rows)]
     return "\n".join(lines)
 
 

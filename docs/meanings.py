@@ -1,4 +1,4 @@
-"""The meaning of each column of a run directory and of each exit code.
+"""The meaning of each column of a run directory, of the tables that statements read beside it, and of each exit code.
 
 `generate.py` refuses to build if the code has one that is not here, or if one here is not in the code.
 """
@@ -154,6 +154,126 @@ COLUMNS = {
         "cause": "What caused the anomaly, as far as the run shows it.",
     },
 }
+
+_LANE_NAME = {"lane": "Name of the lane."}
+_COMMITTED = {
+    "group": "Name of the group.",
+    "partition": "Partition that it reads.",
+    "offset": "What it had committed.",
+}
+_OF_EPOCHS = {**_LANE, "leader_epoch": "The leader epoch.", "first": "Its first offset."}
+_OF_FAULTS = {
+    "fault": "Id of the fault.",
+    "kind": "Its kind.",
+    "requested_ns": "When it was requested.",
+    "proven_ns": "When it was first proven; null if it never was.",
+    "healed_ns": "When it was last healed; null if it never was.",
+}
+
+DOCUMENTS = {
+    "lanes": {
+        **_LANE_NAME,
+        "partitions": "How many partitions its topic has.",
+        "replicas": "How many replicas each partition has.",
+        "final_log": "The run has `log/`.",
+        "has_replicas": "The run has `replicas/`.",
+        "cleaned": "The topic is compacted, or has retention.",
+        "idempotent": "Its producers are idempotent.",
+        "is_transactional": "Its producers use transactions.",
+        "timeout_ms": "The time-out of transactions; null without any.",
+        "producers": "How many producers use transactions; null if none does.",
+        "loop": "It is the output of a loop.",
+        "healed_ns": "When the last fault was healed; 0 without any.",
+        "timed": "Its bounds of recovery are known.",
+        "planned": "kafka-chaos made the run.",
+        "begun_ns": "When such a run began.",
+        "ended_ns": "When its last phase had ended.",
+        "lossless": "Nothing that was committed can get lost.",
+        "unplaced": "Acknowledgements name no offset (`acks=0`).",
+        "salt": "A number drawn anew for each verification, so that nobody can foresee a hash.",
+        "retention_bytes": "What retention by size keeps, at least; null without it.",
+        "compacted": "Only compaction removes records.",
+        "kept_ns": "Tombstones sent from then on are kept; null if nobody says when the log was read.",
+    },
+    "groups": {
+        "judged": "The lane that the group belongs to.",
+        "group": "Name of the group.",
+        "lane": "The lane that it reads.",
+        "is_loop": "It is the group of a loop.",
+        "in_transaction": "It commits in transactions.",
+        "automatic": "Its clients commit by themselves.",
+        "after": "It commits only what it has read and processed.",
+        "gaps": "The offset after a record's need not be the next record's.",
+        "earliest": "All records of a new topic are due to it.",
+        "by_epoch": "Each member has an epoch of its own (KIP-848).",
+        "at_end": "A member without a committed offset begins at the end of the log, and only that lets one begin past "
+        "records.",
+    },
+    "shares": {
+        **_LANE_NAME,
+        "group": "Name of the share group.",
+        "lock_ns": "How long a member holds a record.",
+        "delivery_limit": "How often a record is delivered, at most.",
+        "lost_deliveries": "How many deliveries of one record nobody may have seen.",
+        "committed": "It is given committed records alone.",
+        "earliest": "It is given all from the first record on.",
+        "letters": "1: dead letters have headers; 2: also the record; 0: there are none.",
+        "copied": "Dead letters certainly hold the record.",
+        "faults": "How many faults the lane has.",
+    },
+    "members": {"group": "Name of a share group.", "member": "A member of it that began."},
+    "final": _COMMITTED,
+    "checkpoints": {
+        **_LANE,
+        "broker": "Number of the broker.",
+        "high_watermark": "The high watermark that it knew.",
+        "log_end_offset": "Where its log ended.",
+        "log_start": "The first offset of its log.",
+        "log_bytes": "How many bytes its log has.",
+    },
+    "chains": _OF_EPOCHS,
+    "starts": {**_OF_EPOCHS, "is_elected": "By an election, not by a broker's own account."},
+    "elections": {
+        **_LANE,
+        "broker": "The leader.",
+        "leader_epoch": "Its leader epoch.",
+        "in_isr": "The leader is in the ISR.",
+        "isr": "How many brokers are in the ISR.",
+    },
+    "leader_reports": {
+        **_LANE,
+        "leader_epoch": "The leader epoch.",
+        "ts_ns": "When it was reported.",
+        "number": "The place of the report among those of its partition.",
+        "high_watermark": "The high watermark.",
+    },
+    "phases": {**_LANE_NAME, "start_ns": "When a workload began.", "end_ns": "When it ended; null if it never did."},
+    "faults": {**_LANE_NAME, **_OF_FAULTS},
+    "passing": {**_LANE_NAME, "consumer": "A consumer that comes and goes."},
+    "preconditions": {
+        **_LANE_NAME,
+        "defect": "The known defect.",
+        "rule": "The statement in `defects/` that says what the defect explains.",
+        "ts_ns": "When the precondition held; null if that does not matter.",
+        "producer_id": "Of which producer.",
+        "partition": "Of which partition.",
+        "transactional_id": "Of which transactional id.",
+        "commits": "1 if a late request commits, 0 if it aborts.",
+        "messages": "How many messages it may concern.",
+    },
+    "explanations": {
+        **_LANE,
+        "kind": "What it may explain: `drop` (by offset), `send` (by the time of sending) or `retry`.",
+        "number": "Its place: the best explanations come first.",
+        "first": "The first offset that was dropped.",
+        "end": "The offset after the last one; null for all later ones.",
+        "since_ns": "From when on.",
+        "until_ns": "Until when; null for the end of the run.",
+        "within_ns": "It explains only what had its outcome before so long.",
+        "cause": "The cause in words.",
+    },
+}
+"""The tables that statements read beside those of the run directory, made of its documents (`engines/documents.py`)."""
 
 EXIT_CODES = {
     "CONFORMS": "Everything conforms to the prediction.",

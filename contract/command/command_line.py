@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from kafka_chaos.contract.command import errors
+from kafka_chaos.contract.command.files import package_toml
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,26 +36,10 @@ DEBUG = "--debug"
 QUIET = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 
 _WIDTH_WITHOUT_TERMINAL = 150  # characters, so that the widest table fits
-_REMEDIES_OF_MACHINE = {
-    errno.ENOSPC: "free some space, or choose another folder",
-    errno.EDQUOT: "free some of the quota, or choose another folder",
-    errno.EROFS: "choose a folder that can be written",
-    errno.EIO: "check the disk",
-    errno.EMFILE: "raise the limit of open files (ulimit -n)",
-    errno.ENFILE: "end other programs",
-    errno.ENOMEM: "end other programs",
-    errno.EPIPE: "the program that read the output has ended",
-}
-_REMEDIES_OF_PATH = {
-    errno.ENOENT: "check the path",
-    errno.ENOTDIR: "a file is where the path needs a folder",
-    errno.EISDIR: "a folder is where the path needs a file",
-    errno.EEXIST: "it exists already: choose another path",
-    errno.EACCES: "choose a path that this user may use",
-    errno.EPERM: "choose a path that this user may use",
-    errno.ENAMETOOLONG: "choose a shorter path",
-    errno.ELOOP: "symbolic links point to each other: choose another path",
-}
+_REMEDIES_OF_MACHINE, _REMEDIES_OF_PATH = (
+    {getattr(errno, name): remedy for name, remedy in package_toml(__package__, "remedies.toml")[of].items()}
+    for of in ("machine", "path")
+)
 _ERRORS_OF_ENGINE = {"docker.errors": "DockerException", "requests.exceptions": "RequestException"}
 _DISK_ERRORS = {"No space left on device": errno.ENOSPC, "Read-only file system": errno.EROFS}
 

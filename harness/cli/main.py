@@ -15,18 +15,9 @@ from kafka_chaos.harness.signals import end_on_signals, was_interrupted
 
 GROUP = "kafka_chaos.commands"
 """The entry point group by which other packages add commands; an entry has a command's name and its click command."""
-_OWN_COMMANDS = {key: EntryPoint(key, path, GROUP) for key, path in package_toml(__package__, "commands.toml").items()}
-"""The commands of the harness; commands.toml has the module and the function of each."""
-
-_SUBJECTS = {
-    "this machine": ("doctor", "prepare", "image", "clean", "completion"),
-    "what is available": ("faults", "clients", "known"),
-    "the model": ("predict", "explore"),
-    "one run": ("demo", "plan", "nodes", "run", "verify", "report", "trace", "runs", "import"),
-    "many runs": ("nightly", "atlas", "hunt", "shrink", "replay"),
-    "a cluster by hand": ("cluster", "break", "heal", "state"),
-}
-"""The commands of the harness by subject, as help shows them. Commands of other packages follow as `more`."""
+_SUBJECTS = package_toml(__package__, "commands.toml")
+"""The commands of the harness by subject, each with its module and function; other packages' are `more`."""
+_OWN_COMMANDS = {key: EntryPoint(key, path, GROUP) for paths in _SUBJECTS.values() for key, path in paths.items()}
 
 
 class _Commands(click.Group):
@@ -37,8 +28,7 @@ class _Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Name all commands on one screen: their descriptions would fill two."""
-        with_subject = {name for names in _SUBJECTS.values() for name in names}
-        more = [name for name in self.list_commands(ctx) if name not in with_subject]
+        more = [name for name in self.list_commands(ctx) if name not in _OWN_COMMANDS]
         subjects = {**_SUBJECTS, "more": more} if more else _SUBJECTS
         with formatter.section("Commands (`kafka-chaos COMMAND --help` describes one)"):
             formatter.write_dl([(subject, ", ".join(names)) for subject, names in subjects.items()])

@@ -163,7 +163,7 @@ class GenerateSpec(Spec):
             keys = {key: rng.choice(values) for key, values in self.keys.items() if key in keys_of_kind}
             entries.append({"fault": kind, "target": target, "at": round(at, 1), "duration": duration, **keys})
             budget.spend(at + duration, target)
-            at += gap if self.breaks else duration + gap
+            at += max(0.1, gap if self.breaks else duration + gap)
         return entries
 
     @property

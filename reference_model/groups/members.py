@@ -51,8 +51,10 @@ def poll(state: State, setup: Setup) -> Iterator[Step]:
         if not member.owns or member.position == NONE or member.record != NONE:
             continue
         if setup.resets_to_end and member.position > state.log_end:
-            at_end = state.with_member(slot, member._replace(position=state.log_end))
-            yield Action("reset_to_end", slot, state.log_end), at_end
+            # Producers have gone on since the loss, or will.
+            grown = state._replace(log_end=setup.records)
+            for end in range(state.log_end, setup.records + 1):
+                yield Action("reset_to_end", slot, end), grown.with_member(slot, member._replace(position=end))
             continue
         offset, name = (0, "reset") if member.position > state.log_end else (member.position, "poll")
         if offset >= state.log_end:

@@ -43,7 +43,7 @@ FORMAT_VERSION = 2
 """The version of the cached files' format."""
 PROGRESS_SECONDS = 3.0
 """The time between reports on the progress of a search."""
-MODEL_VERSION = 7
+MODEL_VERSION = 8
 """The version of the model. A change of a rule that may change an answer has to raise it, because shipped and cached
 answers of any other version are refused. Tests search a sample of the shipped answers again by day, and all of them by
 night, so that a change without a new version is noticed."""

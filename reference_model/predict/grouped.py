@@ -53,21 +53,6 @@ TEARING_ANOMALIES = (
 )
 """If a lane may show one of these, a transaction may be committed for its output alone, or for its offsets alone."""
 
-_COUNTS_END = "librdkafka counts the end of a partition as a record, and moves the member's position past the next one."
-_SKIPS_RECORD = "The member commits that position, or goes on there after a rebalance: nobody is given the next record."
-_STARTS_OVER = (
-    "No record comes, and after a rebalance the member asks for an offset past the log's end (OFFSET_OUT_OF_RANGE): it "
-    "begins again where auto.offset.reset says, at a lower offset than it has committed."
-)
-WHY_AFTER_END: Mapping[GroupAnomaly, str] = {
-    GroupAnomaly.SKIPPED_AFTER_REBALANCE: _SKIPS_RECORD,
-    GroupAnomaly.NOT_PROCESSED: _SKIPS_RECORD,
-    GroupAnomaly.COMMIT_LOST: _STARTS_OVER,
-    GroupAnomaly.COMMIT_REGRESSED: _STARTS_OVER,
-    GroupAnomaly.PROCESSED_TWICE: _STARTS_OVER,
-}
-"""How each anomaly follows from a position that was moved too far at a partition's end (librdkafka-4844)."""
-
 
 def questions_of(lane: Lane, plain: Prediction, *, brokers_fail: bool, offsets_may_be_lost: bool) -> Iterator[Setup]:
     """The lane's questions to the model of groups, one for its group and one for its loop.
@@ -121,9 +106,10 @@ def _defects_of_positions(lane: Lane) -> Iterator[tuple[GroupAnomaly, DefectTrac
     """The traces of librdkafka-4844: a member goes on after a rebalance from a position that lies too far ahead."""
     defect = MODELLED_DEFECTS["librdkafka-4844"]
     if defect.concerns(lane):
-        for anomaly, why in WHY_AFTER_END.items():
-            if anomaly in lane.group_anomalies:
-                yield anomaly, DefectTrace((defect,), (_COUNTS_END, why))
+        texts = package_toml(__package__, "notes.toml")[defect.id]
+        for anomaly in lane.group_anomalies:
+            if anomaly in texts:
+                yield anomaly, DefectTrace((defect,), (texts["begins"], texts[anomaly]))
 
 
 def _defects_of_transactions(asked: Iterable[Setup], plain: Prediction) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:

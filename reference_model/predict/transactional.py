@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
@@ -29,15 +30,7 @@ from kafka_chaos.reference_model.transactions.examine import stories_with
 from kafka_chaos.reference_model.transactions.rules import V1_UNVERIFIED, V2, Kind, Rules, v1_in
 from kafka_chaos.reference_model.transactions.state import Setup
 
-NOTES: Mapping[AnyAnomaly, str] = {
-    Anomaly.OFFSET_GAP: "With transactions it is not looked for among records: markers occupy offsets that no consumer "
-    "is given.",
-    Anomaly.SKIPPED_POLL: "A read_committed consumer steps over markers and the records of aborted transactions, and "
-    "any consumer over markers: neither counts.",
-    Anomaly.UNSEEN: "A read_committed consumer is given no record of an aborted transaction and nothing past the last "
-    "stable offset; a read_uncommitted one sees all.",
-    Anomaly.PHANTOM: "Markers are no records, and the records of aborted transactions were produced.",
-}
+NOTES: Mapping[str, str] = package_toml(__package__, "notes.toml")["transactions"]
 """Notes on what the answer for an anomaly of records means in a lane with transactions."""
 NOTE_ON_RENEWAL = (
     "A transactional producer aborts where this story has the producer renew its epoch: the answer is that of the "

@@ -82,9 +82,8 @@ def lost_transaction(end: Ending) -> bool:
 
 
 def zombie_commit(end: Ending) -> bool:
-    """The commit of a replaced incarnation was accepted and acknowledged, and so was a commit of its successor."""
-    successful = end.transactions(COMMITTED)
-    return any(end.zombie_commits >> transaction & 1 for transaction in successful) and len(successful) > 1
+    """The commit of a replaced incarnation was accepted and acknowledged."""
+    return any(end.zombie_commits >> transaction & 1 for transaction in end.transactions(COMMITTED))
 
 
 def hanging_transaction(end: Ending) -> bool:

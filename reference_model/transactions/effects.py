@@ -38,14 +38,20 @@ def arrive(state: states.State, setup: states.Setup, request: states.Request) ->
         answer = end_transaction(last_entry, request.epoch, bool(request.detail), setup.rules)
     if answer.appended is None:
         return state, answer.reply
-    later = range(request.producer + 1, len(setup.ids))
-    has_successor = any(setup.ids[other] == id and state.producers[other].phase != states.STARTING for other in later)
-    if request.kind is Kind.END and request.detail and has_successor:
-        state = state._replace(zombie_commits=state.zombie_commits | 1 << request.transaction)
+    if request.kind is Kind.END and request.detail:
+        state = noting_zombie(state, setup, request)
     if request.kind is Kind.ADD_PARTITION:
         return state.with_entry(setup, id, answer.appended, 0), answer.reply
     in_order = without_late(state, request.transaction, setup.rules.late_kinds | {Kind.END})
     return in_order.with_entry(setup, id, answer.appended, answer.appended.partitions), answer.reply
+
+
+def noting_zombie(state: states.State, setup: states.Setup, request: states.Request) -> states.State:
+    """The state once a commit was accepted, with its transaction in `zombie_commits` if its incarnation is replaced."""
+    ids, later = setup.ids, range(request.producer + 1, len(setup.ids))
+    started = (ids[other] for other in later if state.producers[other].phase != states.STARTING)
+    is_zombie = ids[request.producer] in started
+    return state._replace(zombie_commits=state.zombie_commits | is_zombie << request.transaction)
 
 
 def without_late(state: states.State, transaction: int, kept: frozenset[Kind]) -> states.State:

@@ -18,7 +18,14 @@ from collections.abc import Iterator
 
 from kafka_chaos.reference_model.transactions import state as states
 from kafka_chaos.reference_model.transactions.coordinator import Reply, init_producer_id
-from kafka_chaos.reference_model.transactions.effects import Action, Step, abort_by_coordinator, arrive, without_late
+from kafka_chaos.reference_model.transactions.effects import (
+    Action,
+    Step,
+    abort_by_coordinator,
+    arrive,
+    noting_zombie,
+    without_late,
+)  # fmt: skip
 from kafka_chaos.reference_model.transactions.rules import Kind
 from kafka_chaos.reference_model.tuples import with_item
 
@@ -87,7 +94,16 @@ def end(state: states.State, setup: states.Setup) -> Iterator[Step]:
             before = state.with_producer(number, asked)
             if commit and state.outcomes[producer.transaction] == states.OPEN:
                 before = before.with_outcome(producer.transaction, states.ASKED)
-            yield from _send(before, setup, _request(Kind.END, number, producer, int(commit)))
+            request = _request(Kind.END, number, producer, int(commit))
+            if commit and setup.rules.commits_incomplete and not producer.added:
+                # All was given up before anything was sent: the client takes the transaction for an empty one.
+                noted = noting_zombie(before, setup, request)
+                yield (
+                    action_of(request, setup)._replace(detail="it has nothing to end"),
+                    _answered(noted, setup, request, Reply.OK),
+                )
+                continue
+            yield from _send(before, setup, request)
 
 
 def _request(kind: Kind, number: int, producer: states.Producer, detail: int, sequence: int = 0) -> states.Request:

@@ -8,6 +8,7 @@ from kafka_chaos.harness.experiment.file import parse_experiment
 ORDERS, KRAFT, FOUR = "{lane: orders}", "{metadata_mode: kraft}", "{brokers: 4}"
 SINGLE, SHARED = "{lane: orders, replication_factor: 1}", "{lane: orders, client: java 4.3.1, share: {}}"
 LOOP = f"{ORDERS}, {{lane: doubled, loop: {{source: orders}}}}"
+SHORT = "{configs_of: {1: {log.retention.ms: 50000}}}"
 UNCLEAN_BROKERS = "{metadata_mode: kraft, broker_configs: {unclean.leader.election.enable: true}}"
 UNCLEAN = "{lane: orders, min_insync_replicas: 3, unclean_leader_election: true}"
 
@@ -18,6 +19,11 @@ UNCLEAN = "{lane: orders, min_insync_replicas: 3, unclean_leader_election: true}
         ("leader-transfer, target: leader(orders)", ORDERS, "{kafka_version: 2.0.0}", "expected Kafka 2.4 or later"),
         ("leader-transfer, target: zookeeper", ORDERS, "{}", "leader-transfer hits brokers, and no other server"),
         ("leader-transfer, target: leader(orders), lane: ordres", ORDERS, "{}", "there is no lane ordres"),
+        ("leader-transfer, target: all", ORDERS, "{}", "nobody else could lead; expected fewer brokers"),
+        ("leader-transfer, target: leader(orders)", SINGLE, "{}", "nobody else could lead"),
+        ("full-remote-store, target: all", ORDERS, "{tiered_storage: true}", "expected a lane with tiered: true"),
+        ("clock-step, target: 'broker:2', seconds: 100", ORDERS, SHORT, "past the retention.ms of lane orders, 50000"),
+        ("partition, target: 'broker:1', port: control", ORDERS, "{kafka_version: 2.0.0}", "Kafka 2.0.0 has no such"),
         ("controller-move, target: controller", ORDERS, KRAFT, "pause it, isolate it or kill it"),
         ("controller-move, target: 'zookeeper:1'", ORDERS, "{}", "controller-move hits brokers, and no other server"),
         ("session-expiry, target: 'broker:1'", ORDERS, KRAFT, "hold their heartbeats"),

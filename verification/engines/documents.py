@@ -8,7 +8,16 @@ from typing import Any
 import pyarrow as pa
 
 from kafka_chaos.contract.lane.fault_kinds import faults_of_steps
-from kafka_chaos.contract.lane.groups import AFTER, AUTO, CONSUMER, EARLIEST, IN_TRANSACTION, Group, loop_group_of
+from kafka_chaos.contract.lane.groups import (
+    AFTER,
+    AUTO,
+    CONSUMER,
+    EARLIEST,
+    IN_TRANSACTION,
+    LATEST,
+    Group,
+    loop_group_of,
+)
 from kafka_chaos.contract.lane.lanes import COMPACT, Lane
 from kafka_chaos.contract.lane.metadata import release
 from kafka_chaos.contract.lane.share import COPIES, DEAD_LETTERS, share_group_of
@@ -25,7 +34,7 @@ SCHEMAS = {
     "lanes": "lane, partitions, replicas, final_log, has_replicas, cleaned, idempotent, is_transactional, timeout_ms, "
     "producers, loop, healed_ns, timed, planned, begun_ns, ended_ns, lossless, unplaced, salt, retention_bytes, "
     "compacted, kept_ns",
-    "groups": "judged, group, lane, is_loop, in_transaction, automatic, after, gaps, earliest, by_epoch",
+    "groups": "judged, group, lane, is_loop, in_transaction, automatic, after, gaps, earliest, by_epoch, at_end",
     "shares": "lane, group, lock_ns, delivery_limit, lost_deliveries, committed, earliest, letters, copied, faults",
     "members": "group, member",
     "final": "group, partition, offset",
@@ -40,27 +49,7 @@ SCHEMAS = {
     "preconditions": "lane, defect, rule, ts_ns, producer_id, partition, transactional_id, commits, messages",
     "explanations": "lane, partition, kind, number, first, end, since_ns, until_ns, within_ns, cause",
 }
-"""The columns of each table: texts (`_TEXTS`), and whole numbers; what is or is not so is 1 or 0.
-
-`lanes`: `replicas` of each partition; `cleaned`: its topic is compacted or has retention; `timeout_ms` of transactions
-and how many `producers` have them, null without any; `healed_ns`: when the last fault was healed; `timed`: whether its
-bounds of recovery are known; `planned`: this project made the run, which began at `begun_ns`; `ended_ns`: when its last
-phase had ended; `lossless`: nothing that was committed can get lost; `unplaced`: acknowledgements name no offset
-(acks=0); `salt`: drawn anew, so that nobody can foresee a hash; `compacted`: only compaction removes its records;
-`kept_ns`: tombstones that were sent from then on are kept, null if nobody says when the log was read (before the last
-event). `checkpoints`: the first offset of the log, and its bytes (`log_bytes`). `groups`: `judged`, the lane that the
-group belongs to, and `lane`, the one that it reads; `is_loop`, `in_transaction`, `automatic` and `after` say how it
-commits offsets: as a loop, in transactions, by the client itself, and only after it has read; `gaps`: whether the
-offset after a record's need not be the next record's; `earliest`: all records of a new topic are due to it; `by_epoch`:
-members have epochs of their own (KIP-848). `shares`: the share groups; `lost_deliveries`: how many of one record nobody
-may have seen; `committed`: given committed records alone; `earliest`: from the first record on; `letters`: dead
-letters, 1 with headers, 2 with records, which they certainly hold (`copied`). `members`: those of share groups that
-began. `final`: groups.json. `chains`: the leader epochs of the log, as checkpoints.json has them; `starts`: each
-broker's own account of where leader epochs begin, and that of elections (`is_elected`). `elections`: `in_isr`, whether
-the leader is in the ISR, and how many brokers are (`isr`). `phases`: the spans of the workload.
-`explanations`: what may explain a case, see `judging.causes.PartitionCauses`; `number`: the best ones first.
-`preconditions`: those of known defects (`met`).
-"""
+"""The columns of each table: texts (`_TEXTS`), and whole numbers. docs/meanings.py says what they mean."""
 
 
 def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
@@ -172,7 +161,8 @@ def _of_group(run: RunDirectory, lane: Lane, group: str, source: Lane) -> tuple[
     is_kept = source.cleanup_policy is None
     how = loop is not None, commits == IN_TRANSACTION, commits == AUTO, commits in (AFTER, IN_TRANSACTION)
     is_whole = is_kept and run.is_planned and settings.reset == EARLIEST
-    return *how, source.transactional is not None or not is_kept, is_whole, settings.protocol == CONSUMER
+    at_end = settings.reset == LATEST and is_kept and commits == AFTER
+    return *how, source.transactional is not None or not is_kept, is_whole, settings.protocol == CONSUMER, at_end
 
 
 def _explanations(run: RunDirectory) -> Iterable[Sequence[Any]]:

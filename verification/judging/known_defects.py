@@ -26,11 +26,8 @@ EXPLAINED_BY: Mapping[str, str] = {
     "KAFKA-15591": "acknowledged_implicitly",
     "KAFKA-17754": "ended_late",
     "KAFKA-5385": "committed_without",
-    "kafkajs-822": "repeated",
-    "kafkajs-1005": "repeated",
-    "sarama-2619": "repeated",
-    "sarama-3354": "repeated",
     _OVER_ENDS: "moved_over_end",
+    **dict.fromkeys(("kafkajs-822", "kafkajs-1005", "sarama-2619", "sarama-3354"), "repeated"),
     **dict.fromkeys(WITHOUT_EPOCH_CHECK, "read_on"),
 }
 """By defect, the statement that says which findings it explains. A defect that is not here explains none."""

@@ -174,8 +174,7 @@ def _passing(run: RunDirectory, lane: Lane, facts: LaneFacts, last: int) -> Iter
             due_to = max((pulse.last_offset or 0 for pulse in acknowledged if pulse.first_ns < until), default=-1)
             has_read = max((pulse.last_offset or 0 for pulse in read), default=-1) >= due_to
             for since, to, over in _unread(acknowledged, read, until):
-                if max(since, began) < to and (over or not has_read):
-                    start = max(since, began)
+                if (start := max(since, began)) < to and (over or not has_read):
                     yield Outage(RecoveryAnomaly.STALLED_CONSUMER, partition, start, to, over, reader, "records")
 
 

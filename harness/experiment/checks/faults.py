@@ -10,14 +10,17 @@ from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.faults import target as targets
 from kafka_chaos.faults.clients.members import ClientPause
 from kafka_chaos.faults.clock.clocks import MovedClock
+from kafka_chaos.faults.coordination.leader_transfer import LeaderTransfer
 from kafka_chaos.faults.coordination.reassignment import PartitionGrowth, Reassignment
 from kafka_chaos.faults.fault import DOWN, FROZEN, Fault, concerns, fits, parameters
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.registry import fault_kinds
+from kafka_chaos.faults.storage.remote_store import RemoteStoreFault
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, has_kafka_config_names
 from kafka_chaos.harness.cluster.configuration.layout import ONLY_ON_ENGINES_MACHINE
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_ID_BASE, SHARE_STATE_PARTITIONS
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
+from kafka_chaos.harness.experiment.known_configs import brokers_configs, number_in
 from kafka_chaos.harness.experiment.lane_specs import MOST_CREATED_PARTITIONS
 from kafka_chaos.harness.experiment.model_faults import CONTROLLER_ROLES
 from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec, Refusals, raise_first
@@ -46,8 +49,8 @@ def check_entries(number: int, phase: PhaseSpec) -> None:
 
 def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
     """Refuse faults that don't fit their phase; raises `ExperimentError`. `number`: the phase's index."""
-    if phase.steps is not None and phase.schedule:
-        raise ExperimentError(("phases", number, "steps"), "expected either steps or schedule, not both")
+    if phase.steps is not None and (phase.schedule or phase.outside_faults):
+        raise ExperimentError(("phases", number, "steps"), "expected either steps or schedule, and no outside_faults")
     for entry in phase.schedule:
         place: tuple[str | int, ...] = ("phases", number, "schedule", entry.entry_index)
         fault = entry.built_fault
@@ -130,10 +133,11 @@ def _check_clock(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusa
         return
     key = "percent" if fault.kind == "clock-drift" else "seconds"
     for lane in phase.lanes:
-        retention = int(lane.topic_configs.get("retention.ms", cluster.broker_configs.get("log.retention.ms", -1)))
+        of_brokers = [number_in(configs, "log.retention.ms", -1) for configs in brokers_configs(cluster.as_layout())]
         past = f"{fault.max_offset_seconds:g} s is past"
-        if 0 <= retention <= fault.max_offset_seconds * 1000:
-            yield (key,), f"{past} the retention.ms of lane {lane.lane}, {retention}: brokers would delete records"
+        for retention in sorted({number_in(lane.topic_configs, "retention.ms", ms) for ms in of_brokers}):
+            if 0 <= retention <= fault.max_offset_seconds * 1000:
+                yield (key,), f"{past} the retention.ms of lane {lane.lane}, {retention}: brokers would delete records"
         if lane.transactional is not None and lane.transactional.timeout_ms <= fault.max_offset_seconds * 1000:
             timeout = f"the timeout_ms of lane {lane.lane}, {lane.transactional.timeout_ms}"
             yield (key,), f"{past} {timeout}: its coordinator would abort transactions that are in time"
@@ -161,6 +165,16 @@ def _check_reassignment(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) ->
             message = f"an unclean election may choose a replica of {name} that was just added"
             expected = "expected min_insync_replicas below replication_factor, or no unclean_leader_election"
             yield ("fault",), f"{fault.kind}: {message}, although all have to be in sync; {expected}"
+
+
+def _check_what_it_needs(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+    """Refuse to move leaders where no other broker can lead, and faults of a remote store that holds nothing."""
+    concerned, all_of = [lane for lane in phase.lanes if concerns(fault, lane.lane)], cluster.brokers
+    is_alone = fault.target.brokers_hit(all_of) == all_of or all(lane.replication_factor == 1 for lane in concerned)
+    if isinstance(fault, LeaderTransfer) and is_alone:
+        yield ("target",), f"{fault.target.text}: nobody else could lead; expected fewer brokers, and other replicas"
+    if isinstance(fault, RemoteStoreFault) and not any(lane.tiered for lane in concerned):
+        yield ("fault",), f"{fault.kind}: nothing is in the remote store; expected a lane with tiered: true"
 
 
 def _check_growth(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
@@ -318,4 +332,5 @@ def _check_clients(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refu
 _CHECKS: tuple[Callable[[ClusterSpec, PhaseSpec, Fault], Refusals], ...] = (
     *(_check_target, _check_kind_and_target, _check_lane_key, _check_frozen_producer, _check_controlled_shutdown),
     *(_check_partition, _check_links, _check_clients, _check_clock, _check_reassignment, _check_growth),
+    _check_what_it_needs,
 )

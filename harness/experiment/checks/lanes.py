@@ -4,6 +4,7 @@
 yields its refusals: the path of the refused key below the lane, and a message.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
@@ -46,6 +47,8 @@ from kafka_chaos.harness.signals import new_client
 _LARGEST_BATCH = 1_048_588
 """`message.max.bytes` by default; clients make batches of at most a million bytes."""
 _LONG_ANSWER_MS = 1_000
+_OF_KAFKA = "consumer_offsets|transaction_state|share_group_state|cluster_metadata|remote_log_metadata"
+_NO_TOPIC = re.compile(rf".*:.*|\.\.?|__({_OF_KAFKA})")
 _LONGEST_TRANSACTION_MS = 900_000
 _SHORTEST_SESSION = "group.min.session.timeout.ms"
 
@@ -53,8 +56,9 @@ _SHORTEST_SESSION = "group.min.session.timeout.ms"
 def _check_lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpec) -> Refusals:
     """Refusals of a lane's keys that conflict with the cluster, with other keys, or with other lanes."""
     brokers, oldest = cluster.brokers, cluster.as_layout().oldest
-    if ":" in lane.topic_name:
-        yield ("topic",), f"no topic can be called {lane.topic_name!r}: expected a topic name without a colon"
+    if _NO_TOPIC.fullmatch(lane.topic_name):
+        expected = "expected a topic name without a colon, and none of Kafka's own"
+        yield ("topic",), f"no topic can be called {lane.topic_name!r}: {expected}"
     if lane.idempotence and not oldest.has_idempotence:
         yield ("idempotence",), f"Kafka {oldest.number} has no idempotent producers: they came with 0.11"
     try:
@@ -114,6 +118,8 @@ def _check_with_brokers(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs
     if lane.acks == "0" and largest < _LARGEST_BATCH:
         message = "with acks: 0, nobody is told that brokers refuse a batch for its size"
         yield ("acks",), f"{message}: expected max.message.bytes of at least {_LARGEST_BATCH}"
+    if phase.workload.record_size > largest:
+        yield (), f"its brokers take no record of {phase.workload.record_size} bytes: expected more max.message.bytes"
     follow = {may_elect_uncleanly(one.number, known.mode) for one in cluster.as_layout().versions}
     if lane.unclean_leader_election and len(follow) > 1:
         message = "controllers follow it from Kafka 3.9 on, and which one is active nobody can say"
@@ -263,6 +269,7 @@ def _check_client_keys(lane: lane_specs.LaneSpec) -> Refusals:
             timeout_ms = lane.transactional.timeout_ms
             configs |= {"transactional.id": lane.lane, "transaction.timeout.ms": timeout_ms}
             configs["message.timeout.ms"] = timeout_ms
+            configs.pop("delivery.timeout.ms", None)
         yield from _check_librdkafka(Producer, "producer_configs", configs)
 
 
@@ -321,11 +328,12 @@ def check(experiment: Experiment) -> None:
             at_lane = ("phases", number, "lanes", index)
             if lane.lane in names:
                 raise ExperimentError((*at_lane, "lane"), f"{lane.lane!r} names two lanes")
-            # Kafka takes `.` and `_` for the same, in names of metrics.
-            if (topic := lane.topic_name.replace(".", "_")) in topics:
-                raise ExperimentError((*at_lane, "topic"), f"{lane.topic_name!r} is the topic of two lanes")
             names.add(lane.lane)
-            topics.add(topic)
+            for topic in lane.topics:
+                # Kafka takes `.` and `_` for the same, in names of metrics.
+                if topic.replace(".", "_") in topics:
+                    raise ExperimentError((*at_lane, "topic"), f"{topic!r} is the topic of two lanes")
+                topics.add(topic.replace(".", "_"))
             raise_first(at_lane, _check_lane(cluster, phase, lane))
         check_faults(cluster, number, phase)
         raise_first((), _check_configs(cluster, number, phase))

@@ -96,14 +96,6 @@ def test_an_idempotent_producer_needs_brokers_that_know_it(cluster: dict[str, ob
         experiment_of({"name": "x", "cluster": cluster, "lanes": lanes}, "test")
 
 
-def test_the_controller_s_port_can_not_be_cut_where_there_is_none() -> None:
-    fault = {"fault": "partition", "target": "broker:1", "at": 1, "port": "control"}
-    document = {"name": "x", "cluster": {"kafka_version": "2.0.0"}, "lanes": [{"lane": "a"}], "schedule": [fault]}
-    with pytest.raises(UsageFailure, match=r"schedule\[0\]\.port: Kafka 2\.0\.0 has no such listener"):
-        experiment_of(document, "test")
-    assert experiment_of({**document, "cluster": {"kafka_version": "2.4.1"}}, "test").phases
-
-
 @pytest.mark.cluster
 @pytest.mark.slow
 @pytest.mark.parametrize("number", VERSIONS)

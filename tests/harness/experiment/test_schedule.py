@@ -100,6 +100,11 @@ def test_kinds_that_cannot_stand_in_one_schedule_are_not_drawn_together(seed: in
     assert drawn == {"connection-reset"} or drawn <= {"cut", "hold"}
 
 
+def test_a_schedule_of_moments_ends() -> None:
+    bounds = GenerateSpec(faults=("kill",), targets=("random",), duration=(0, 0.04), gap=(0, 0))
+    assert len(bounds.draw(seed=1, phase="main", load_seconds=20, brokers=3)) > 50
+
+
 def test_what_has_more_weight_is_drawn_more_often() -> None:
     bounds = GenerateSpec(
         faults=("kill", "pause"), targets=("random",), duration=(0.1, 0.1), gap=(0.1, 0.1), weights={"pause": 9}

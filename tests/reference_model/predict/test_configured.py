@@ -105,6 +105,7 @@ def test_the_question_is_another_only_where_the_answer_may_be() -> None:
     assert same(replace(ALONE, faults=("kill",)), flushes=True)
     assert same(GROUP, consumer_offsets=InternalTopic(replication_factor=3))
     assert same(GROUP, transaction_state=InternalTopic(min_insync_replicas=2))
+    assert same(STRICT, client="librdkafka 2.3.0")
     assert not same(ALONE, flushes=True)
     assert not same(GROUP, consumer_offsets=InternalTopic(min_insync_replicas=2))
     assert not same(GROUP, consumer_offsets=InternalTopic(unclean_leader_election=True))
@@ -211,12 +212,6 @@ def test_an_answer_depends_on_partitions_only_where_one_send_may_go_to_several()
 
     assert len(keys(replace(STRICT, client="kafkajs 2.2.4", acks="0", idempotence=False))) == 2
     assert len(keys(replace(STRICT, client="kafkajs 2.2.4"))) == len(keys(STRICT)) == 1
-
-
-@pytest.mark.parametrize("client", ["librdkafka", "librdkafka 2.3.0"])
-def test_librdkafka_has_its_rules_in_any_version(client: str) -> None:
-    assert named(plain_lane(STRICT, client=client)) == named(STRICT)
-    assert question_key(plain_lane(STRICT, client=client), None) == question_key(STRICT, None)
 
 
 @pytest.mark.parametrize(

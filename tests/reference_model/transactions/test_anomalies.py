@@ -50,7 +50,7 @@ def end(*logs: Log, outcomes: tuple[int, ...], read: int = 0, early: int = 0, zo
         (end((), (), outcomes=(ASKED,)), set()),
         (end((*data(0, 1), C, *data(2)), outcomes=(COMMITTED, OPEN)), {A.HANGING_TRANSACTION}),
         (end((*data(0, 1), C, *data(2, 3), C), outcomes=(COMMITTED, COMMITTED), zombies=0b01), {A.ZOMBIE_COMMIT}),
-        (end((*data(0, 1), C, *data(2, 3), X), outcomes=(COMMITTED, ABORTED), zombies=0b01), set()),
+        (end((*data(0, 1), C, *data(2, 3), X), outcomes=(COMMITTED, ABORTED), zombies=0b01), {A.ZOMBIE_COMMIT}),
         (end((*data(0), *data(2, id=1), C, OTHER), (*data(3, id=1), *data(1), C, OTHER), outcomes=(COMMITTED,) * 2),
          {A.DEPENDENCY_CYCLE}),
         (end((*data(0), *data(2, id=1), *data(1), *data(3, id=1), C, OTHER), outcomes=(COMMITTED,) * 2),

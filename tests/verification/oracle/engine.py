@@ -138,6 +138,8 @@ def groups_in(run: RunDirectory, lane: Lane, views: Mapping[str, View]) -> list[
         one = Group(group, views[source], views[lane.lane] if loop else None, dict(run.groups.get(group, {})), source)
         one.is_new = run.is_planned and settings.reset == "earliest" and not views[source].history.is_cleaned
         one.is_in_transaction = loop is not None and loop.offsets == "transaction"
+        one.at_end = settings.reset == "latest" and not views[source].history.is_cleaned
+        one.at_end &= (settings.commits if loop is None else loop.offsets) == "after"
         one.is_automatic, one.by_epoch = settings.commits == "auto", settings.protocol == "consumer"
         found.append(one)
     return found

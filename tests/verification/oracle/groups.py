@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import NamedTuple
 
 from tests.verification.oracle.rows import Assigned, Commit, Finding, Identity, Place, Read, Transaction, View, named
 from tests.verification.oracle.transactions import Transactions
@@ -20,7 +19,7 @@ class Group:
     """A group that reads a lane. `source`: that lane. `output`: the lane that its loop writes, if it is a loop.
     `final`: by partition, the offset that it had committed in the end. `lane`: the name of the lane that it reads.
     `is_new`: it began at the first record of its topic. `is_automatic`: its clients commit by themselves; `by_epoch`:
-    each member has an epoch of its own (KIP-848)."""
+    each member has an epoch of its own (KIP-848). `at_end`: members only skip records by a reset to the end."""
 
     group: str
     source: View
@@ -31,17 +30,7 @@ class Group:
     is_automatic: bool = False
     is_in_transaction: bool = False
     by_epoch: bool = False
-
-
-class Effect(NamedTuple):
-    """A commit as it took effect."""
-
-    consumer: str
-    partition: int
-    offset: int
-    invoke_ns: int
-    complete_ns: int | None
-    outcome: str
+    at_end: bool = False
 
 
 class History:
@@ -66,15 +55,12 @@ class History:
             (row.producer_id, row.transaction): row for row in transactions
         }
         self.commits = [self._effect(row) for row in history.commits if row.group == of.group]
-        self.known: dict[int, list[tuple[int, int, int, str, Effect]]] = defaultdict(list)
-        for one in self.commits:
+        self.known: dict[int, list[Commit]] = defaultdict(list)
+        for one in sorted(self.commits, key=lambda of: (of.complete_ns or 0, of.offset, of.invoke_ns, of.consumer)):
             if one.outcome == "ok" and one.complete_ns is not None:
-                known = (one.complete_ns, one.offset, one.invoke_ns, one.consumer, one)
-                self.known[one.partition].append(known)
-        for acknowledged in self.known.values():
-            acknowledged.sort()
+                self.known[one.partition].append(one)
 
-    def _effect(self, row: Commit) -> Effect:
+    def _effect(self, row: Commit) -> Commit:
         complete_ns, outcome = row.complete_ns, row.outcome
         if row.transaction is not None:
             ended = self.ended.get((row.producer_id, row.transaction))
@@ -82,22 +68,22 @@ class History:
             if outcome != "fail":
                 known = {"committed": "ok", "aborted": "fail"}
                 outcome = known.get(ended.outcome, "info") if ended is not None else "info"
-        return Effect(row.consumer, row.partition, row.offset, row.invoke_ns, complete_ns, outcome)
+        return row._replace(complete_ns=complete_ns, outcome=outcome, producer_id=None, transaction=None)
 
     def of_assignment(self, row: Assigned) -> list[Read]:
         """The records of a partition that a member processed during this assignment."""
         return self.by_assignment.get((row.consumer, row.partition), [])
 
-    def last_before(self, partition: int, ns: float) -> Effect | None:
+    def last_before(self, partition: int, ns: float) -> Commit | None:
         """The last commit that was acknowledged before a time."""
         known = self.known.get(partition, [])
-        before = bisect_left(known, ns, key=lambda one: one[0])
-        return known[before - 1][-1] if before else None
+        before = bisect_left(known, ns, key=lambda one: one.complete_ns or 0)
+        return known[before - 1] if before else None
 
-    def is_older(self, one: Assigned | Effect, known: Effect) -> bool:
+    def is_older(self, one: Assigned | Commit, known: Commit) -> bool:
         """Whether it is of an older generation than the known commit: its member is not heard any more."""
 
-        def generation(of: Assigned | Effect) -> int | None:
+        def generation(of: Assigned | Commit) -> int | None:
             rows = [row for row in self.assigned if (row.consumer, row.partition) == (of.consumer, of.partition)]
             return max((row.generation for row in rows if row.generation is not None), default=None)
 
@@ -180,9 +166,9 @@ def _outputs(history: History) -> dict[Identity, int]:
 
 
 def _commit_lost(history: History) -> Iterable[Finding]:
-    lost: dict[Effect, str] = {}
+    lost: dict[Commit, str] = {}
 
-    def lose(known: Effect, seen: str) -> None:
+    def lose(known: Commit, seen: str) -> None:
         lost[known] = min(seen, lost.get(known, seen))
 
     for row in history.assigned:
@@ -190,7 +176,17 @@ def _commit_lost(history: History) -> Iterable[Finding]:
         if given:
             began, at_ns = min(read.offset for read in given), min(read.poll_ns for read in given)
             known = history.last_before(row.partition, row.start_ns)
-            if known is None or began >= known.offset or history.is_older(row, known):
+            if known is None or history.is_older(row, known):
+                continue
+            if began >= known.offset:
+                of_others = (one for one in history.commits if one.consumer != row.consumer and one.outcome != "fail")
+                ahead = (one for one in of_others if one.partition == row.partition and one.offset > known.offset)
+                skipped = (
+                    {place for place, _ in history.passed()} - history.processed.keys() if history.of.at_end else ()
+                )
+                is_past = any(number == row.partition and known.offset <= at < began for number, at in skipped)
+                if is_past and all(one.invoke_ns >= at_ns for one in ahead):
+                    lose(known, f"{row.consumer} began at {began}")
                 continue
             went_on = min(began, _went_on(history, known, row.consumer, at_ns, default=began))
             if not _explained(history, known, began, went_on, at_ns):
@@ -204,14 +200,14 @@ def _commit_lost(history: History) -> Iterable[Finding]:
         yield named("commit_lost", (known.partition, known.offset), None, cause)
 
 
-def _went_on(history: History, known: Effect, consumer: str, at_ns: int, default: int) -> int:
+def _went_on(history: History, known: Commit, consumer: str, at_ns: int, default: int) -> int:
     """The lowest offset that the consumer's member was given between an acknowledged commit and a time."""
     own = {name for name, member in history.members.items() if member == history.members.get(consumer)}
     reads = (read for read in history.reads if read.consumer in own and read.partition == known.partition)
     return min((read.offset for read in reads if (known.complete_ns or 0) < read.poll_ns <= at_ns), default=default)
 
 
-def _explained(history: History, lost: Effect, shown: int, went_on: int, at_ns: int | None) -> bool:
+def _explained(history: History, lost: Commit, shown: int, went_on: int, at_ns: int | None) -> bool:
     """Whether another commit, of the offset from which the group went on, may have taken effect after the lost one.
 
     Where not every commit is known, or offsets have gaps, also one of a lower offset. `at_ns`: None at the end.

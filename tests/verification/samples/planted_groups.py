@@ -331,6 +331,21 @@ def skipped_after_rebalance() -> Plant:
     return run, {"in": [oracle.Case("skipped_after_rebalance", *skipped)]}
 
 
+def began_past_what_it_had_committed() -> Plant:
+    """The same of a group whose members begin at the end if they find no committed offset: it had one."""
+    run, cases = skipped_after_rebalance()
+    run.keys["in"] = {"group": {"members": 2, "reset": "latest"}}
+    return run, {"in": [*cases["in"], oracle.Case("commit_lost", 1, 3, None, None)]}
+
+
+def began_past_what_may_have_been_committed() -> Plant:
+    """A commit in doubt may have led the next member there."""
+    run, cases = began_past_what_it_had_committed()
+    first = next(row for row in run.lanes["in"].commits if (row.group, row.partition) == (group_of("in"), 1))
+    run.lanes["in"].commits.append(first._replace(offset=4, outcome="info", complete_ns=None))
+    return run, {"in": cases["in"][:1]}
+
+
 def began_late() -> Plant:
     """A group that begins at the first record of a new topic is given none before the third one of a partition."""
     run, _ = began_late_elsewhere()
@@ -417,7 +432,8 @@ PLANTS: tuple[Callable[[], Plant], ...] = (
     processed_twice_in_an_aborted_transaction, not_processed, commit_lost, began_behind, commit_regressed,
     began_behind_what_may_have_come_late, went_on_from_what_may_have_come_late, an_expelled_member_sets_itself_back,
     refused_commit, committed_beside_a_member_of_an_earlier_epoch, began_behind_what_was_refused,
-    skipped_after_rebalance, began_late, began_late_by_its_reset, began_late_elsewhere, committed_past_the_end,
+    skipped_after_rebalance, began_past_what_it_had_committed, began_past_what_may_have_been_committed, began_late,
+    began_late_by_its_reset, began_late_elsewhere, committed_past_the_end,
     an_offset_that_was_used_again, owned_twice, owned_twice_in_two_epochs, committed_after_it_was_given_back,
 )  # fmt: skip
 
