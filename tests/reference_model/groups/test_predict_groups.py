@@ -41,6 +41,10 @@ MAY_SHOW: dict[str, tuple[Lane, set[A]]] = {
     "group": (GROUP, set()),
     "crash": (replace(LANE, group=Group(members=1, crashes=1)), set()),
     "begins-at-the-end": (replace(LANE, group=AT_THE_END), {A.SKIPPED_AFTER_REBALANCE}),
+    "log-is-cut-and-begins-at-the-end": (
+        replace(LANE, group=AT_THE_END, unclean_leader_election=True, faults=("kill",)),
+        {A.SKIPPED_AFTER_REBALANCE, A.COMMIT_LOST, A.COMMIT_REGRESSED},
+    ),
     "loop-begins-at-the-end": (
         replace(LANE, loop=Loop(source="in", offsets="after", group=AT_THE_END)),
         {A.SKIPPED_AFTER_REBALANCE, A.NOT_PROCESSED, A.PROCESSED_TWICE},
