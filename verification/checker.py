@@ -131,8 +131,7 @@ def _judged(
     verdict = _concluded(resolved(run, relations()), examined, predictions, name)
     work = work_of(run, engine.rows, examined.facts)
     lanes = tuple(replace(lane, work=work[lane.lane]) for lane in verdict.lanes)
-    verdict = replace(verdict, lanes=lanes, seconds=time.perf_counter() - started)
-    verdict = verdict.accepting(request.accept_known)
+    verdict = replace(verdict, lanes=lanes, seconds=time.perf_counter() - started).accepting(request.accept_known)
     if request.out is not None:
         _write(run, examined, verdict, request.out)
     return verdict

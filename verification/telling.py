@@ -56,12 +56,11 @@ def print_verdict(verdict: RunVerdict, gaps: Mapping[str, float] | None = None) 
 
 def describe_prediction(lane: LaneVerdict) -> str:
     """A lane's prediction for losses and duplicates, and everything else that it requires."""
-    shown: list[AnyAnomaly] = [Anomaly.LOST_WRITE, Anomaly.DUPLICATE]
-    shown += [one for one, status in lane.predicted.items() if one not in shown and status is Status.REQUIRED]
     words: dict[AnyAnomaly, str] = {Anomaly.LOST_WRITE: "loss", Anomaly.DUPLICATE: "duplicates"}
+    required = [one for one, status in lane.predicted.items() if one not in words and status is Status.REQUIRED]
     return "\n".join(
         f"{words.get(one, one)} " + (Status.NOT_JUDGED if one in lane.not_judged else lane.status_described(one))
-        for one in shown
+        for one in (*words, *required)
     )
 
 

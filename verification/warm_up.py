@@ -32,8 +32,7 @@ def _write(folder: Path, records: int) -> None:
     offset = 0
     for seq in range(records):
         record = {"lane": "warm-up", "partition": 0, "producer_id": 0, "seq": seq}
-        sent_ns = seq * 10_000
-        writer.row("produced", **record, outcome="ok", invoke_ns=sent_ns, complete_ns=sent_ns + 3_000_000)
+        writer.row("produced", **record, outcome="ok", invoke_ns=seq * 10_000, complete_ns=seq * 10_000 + 3_000_000)
         is_lost, is_copied = 0 <= seq - records // 2 < 20, seq // 20 % 100 == 0
         for _ in range(0 if is_lost else 1 + is_copied):
             writer.row("log", **record, offset=offset)

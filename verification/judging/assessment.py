@@ -32,8 +32,8 @@ def unread(run: RunDirectory, tables: Mapping[str, TableLedger]) -> dict[str, tu
     for name, table in run.tables.items():
         why, ledger = table.unread, tables.get(name)
         if ledger is not None and ledger.rows_as_read != ledger.rows_by_footer:
-            read, there = ledger.rows_as_read, ledger.rows_by_footer
-            why = (*why, f"{name}/ holds {there} rows by its files' footers, but {read} were read")
+            there = f"{name}/ holds {ledger.rows_by_footer} rows by its files' footers"
+            why = (*why, f"{there}, but {ledger.rows_as_read} were read")
         if why:
             problems[name] = why
     return problems

@@ -92,11 +92,14 @@ def _producers(facts: LaneFacts, *, awaited_to: int) -> Iterator[Outage]:
     vain after the load, else 0."""
     answers, tried = _by_place(facts.pulses, ACKNOWLEDGED), _by_place(facts.pulses, GIVEN_UP, UNANSWERED)
     for place, sent in _by_place(facts.pulses, SENT).items():
-        if place[1] is None:
-            # It never had a partition: nobody knows who was to answer.
-            continue
         failed = tried.get(place, [])
         last = max(pulse.last_ns for pulse in (*sent, *failed))
+        if place[1] is None:
+            # It never had a partition: nobody knows who was to answer, so all that counts is whether anybody did since.
+            told = max((pulse.last_ns for of in answers.values() for pulse in of), default=-1)
+            if asked := [pulse.asked_ns for pulse in failed if pulse.asked_ns is not None and pulse.asked_ns > told]:
+                yield Outage(RecoveryAnomaly.STALLED_PRODUCER, None, min(asked), max(last, awaited_to), False)
+            continue
         if any(pulse.what == UNANSWERED for pulse in failed):
             last = max(last, awaited_to)
         for gap in _unacknowledged(answers.get(place, []), failed, last):

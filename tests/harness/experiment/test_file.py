@@ -57,7 +57,6 @@ REFUSALS = [
     ("idempotence: true", "created_at: 9", "lanes[1].created_at", "kill ends before the topic is created at 9 s", 10),
     ("idempotence: true", "loop: {source: one}\n    created_at: 1", "lanes[1].created_at", "the source of a loop", 11),
     ("acks: 1", "acks: 1\n    topic_configs: {retention.m: 1}", "lanes[0].topic_configs", "retention.ms", 7),
-    ("acks: 1", "acks: 1\n    topic_configs: {min.insync.replicas: 1}", "lanes[0].topic_configs", "itself", 7),
     ("acks: 1", "acks: 1\n    producer_configs: {acks: 1}", "lanes[0].producer_configs.acks", "the lane's own key", 7),
     ("acks: 1", "consumer_configs: {heartbeat.interval.ms: 9}",
      "lanes[0].consumer_configs.heartbeat.interval.ms", "expected a group or a loop", 6),

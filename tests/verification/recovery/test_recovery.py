@@ -298,10 +298,11 @@ def a_kill_near_another_kill() -> Rows:
     return fault(rows, "kill", 40, 45, broker="broker-2")
 
 
-@TOGETHER.cases({})
-def a_record_that_never_had_a_partition() -> Rows:
+@TOGETHER.cases((20, {}), (SECONDS, {PRODUCER: "longest gap"}))
+def a_record_that_never_had_a_partition(asked: float) -> Rows:
+    """It waits for nobody as long as others are answered."""
     rows = healthy().send(1000, None, "fail")
-    rows.produced[-1] |= {"partition": None, "invoke_ns": at(20), "complete_ns": at(190)}
+    rows.produced[-1] |= {"partition": None, "invoke_ns": at(asked), "complete_ns": at(asked + 170)}
     return rows
 
 
