@@ -96,6 +96,9 @@ def test_a_compose_file_is_broken_as_it_is_and_judged(started: tuple[str, Path],
     events = (tmp_path / "runs" / "latest" / "events.jsonl").read_text()
     assert events.count('"fault_proven"') == events.count('"fault_healed"') == 4, events
     assert list(journaled_runs("attached")) == []
+    # No command is shown to those who read the run directory.
+    for path in (tmp_path / "runs" / "latest").rglob("*"):
+        assert path.is_dir() or b"docker kill" not in path.read_bytes(), path
     names = command[command.index("--allow-faults") + 1].split(",")
     assert {docker_client().containers.get(name).status for name in names} == {"running"}
     assert docker_client().containers.list(all=True, filters={"label": "kafka-chaos.role=network"}) == []

@@ -16,6 +16,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.lanes import InternalTopic, Lane
 from kafka_chaos.harness.attached import cluster as attached_cluster
+from kafka_chaos.harness.attached.nodes_file import load_nodes
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.clients.java_client import read_client_config
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
@@ -26,6 +27,7 @@ from kafka_chaos.harness.run import attach
 from kafka_chaos.harness.run.attach import ClusterAccess, run_attached
 from kafka_chaos.harness.workload.clients.partitions import messages_between
 from tests.clusters import await_known
+from tests.harness.attached.shell_cluster import nodes_file
 
 TEXT = """\
 name: staging
@@ -115,6 +117,14 @@ def test_what_would_break_or_change_the_cluster_is_refused(
     text = TEXT.format(topic="orders").replace("acks: all", settings) + added
     with pytest.raises(UsageFailure, match=expected):
         run_attached(parse_experiment(text, "a.yaml"), ClusterAccess("127.0.0.1:1"), root=tmp_path)
+
+
+def test_a_node_that_is_not_named_is_never_broken(tmp_path: Path) -> None:
+    text = TEXT.format(topic="orders") + "schedule: [{fault: kill, target: leader(orders), at: 1}]\n"
+    attached = ClusterAccess("127.0.0.1:1", {}, load_nodes(nodes_file(tmp_path)), ("broker-1",))
+    with pytest.raises(UsageFailure, match=r"leader\(orders\) may be broker-2, which --allow-faults does not name"):
+        run_attached(parse_experiment(text, "a.yaml"), attached, root=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_cluster_that_does_not_answer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
