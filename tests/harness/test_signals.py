@@ -125,15 +125,6 @@ def test_an_interrupt_that_left_an_attached_cluster_broken_says_so(tmp_path: Pat
     )
 
 
-def test_an_error_of_the_engine_is_one_line_and_says_what_to_do() -> None:
-    process = ended(
-        "from docker.errors import APIError; raise APIError('500 Server Error', explanation='no space left')"
-    )
-    assert process.returncode == 3
-    assert process.stderr.startswith("kafka-chaos: the Docker engine failed: 500 Server Error")
-    assert process.stderr.endswith('("no space left"); `kafka-chaos doctor` says what this machine lacks\n')
-
-
 def test_a_signal_that_the_process_ignores_stays_ignored() -> None:
     process = ended("os.kill(os.getpid(), signal.SIGHUP); print('went on')", "nohup")
     assert process.returncode == 0, process.stderr

@@ -102,12 +102,9 @@ def test_nobody_is_asked_for_what_is_so_already() -> None:
     transfer(dict.fromkeys(PLACES, 1), lambda: controller.state, controller.connect)
     transfer({}, lambda: controller.state, controller.connect)
     assert controller.asked == []
-
-
-def test_an_order_that_is_there_already_is_not_asked_for() -> None:
-    controller = Controller({("a", 0): Leadership(1, 4, (2, 1, 3), (1, 2, 3))})
-    transfer({("a", 0): 2}, lambda: controller.state, controller.connect)
-    assert [kind for kind, _ in controller.asked] == ["elect"]
+    ordered = Controller({("a", 0): Leadership(1, 4, (2, 1, 3), (1, 2, 3))})
+    transfer({("a", 0): 2}, lambda: ordered.state, ordered.connect)
+    assert [kind for kind, _ in ordered.asked] == ["elect"]
 
 
 def test_what_is_refused_is_named() -> None:
