@@ -221,7 +221,11 @@ DOCUMENTS = {
         "copied": "Dead letters certainly hold the record.",
         "faults": "How many faults the lane has.",
     },
-    "members": {"group": "Name of a share group.", "member": "A member of it that began."},
+    "members": {
+        "group": "Name of a share group.",
+        "member": "A member of it that began.",
+        "begun_ns": "When it was started.",
+    },
     "final": _COMMITTED,
     "checkpoints": {
         **_LANE,

@@ -36,7 +36,7 @@ SCHEMAS = {
     "compacted, kept_ns",
     "groups": "judged, group, lane, is_loop, in_transaction, automatic, after, gaps, earliest, by_epoch, at_end",
     "shares": "lane, group, lock_ns, delivery_limit, lost_deliveries, committed, earliest, letters, copied, faults",
-    "members": "group, member",
+    "members": "group, member, begun_ns",
     "final": "group, partition, offset",
     "checkpoints": "lane, partition, broker, high_watermark, log_end_offset, log_start, log_bytes",
     "chains": "lane, partition, leader_epoch, first",
@@ -81,7 +81,7 @@ def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
             for faults in [strikes.get(lane.lane, lane.faults)]
             if lane.share is not None
         ],
-        "members": sorted(run.events.members),
+        "members": [(*member, begun_ns) for member, begun_ns in run.events.members.items()],
         "final": [(group, *place) for group, places in run.groups.items() for place in places.items()],
         "checkpoints": [
             (*place, broker, mark, ends[place][broker], *run.checkpoints.sizes[place][broker])

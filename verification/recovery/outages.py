@@ -158,8 +158,8 @@ def _shares(lane: Lane, facts: LaneFacts, last: int) -> Iterator[Outage]:
         at, highest = 0, -1
         for before, read in pairwise([None, *given.get((share_group_of(lane.lane), partition), ()), None]):
             if before is not None:
-                highest = max(highest, before.first_offset or 0, before.last_offset or 0)
-            while at < len(acknowledged) and (acknowledged[at].last_offset or 0) <= highest:
+                highest = max(highest, before.highest or 0)
+            while at < len(acknowledged) and (acknowledged[at].highest or 0) <= highest:
                 at += 1
             until = last if read is None else read.first_ns
             since = max(acknowledged[at].last_ns if at < len(acknowledged) else until, before.last_ns if before else 0)
@@ -174,8 +174,8 @@ def _passing(run: RunDirectory, lane: Lane, facts: LaneFacts, last: int) -> Iter
         until = 0 if ended is None else min(ended, last)
         for (_, partition), acknowledged in due.items():
             read = reads.get((reader, partition), [])
-            due_to = max((pulse.last_offset or 0 for pulse in acknowledged if pulse.first_ns < until), default=-1)
-            has_read = max((pulse.last_offset or 0 for pulse in read), default=-1) >= due_to
+            due_to = max((pulse.highest or 0 for pulse in acknowledged if pulse.first_ns < until), default=-1)
+            has_read = max((pulse.highest or 0 for pulse in read), default=-1) >= due_to
             for since, to, over in _unread(acknowledged, read, until):
                 if (start := max(since, began)) < to and (over or not has_read):
                     yield Outage(RecoveryAnomaly.STALLED_CONSUMER, partition, start, to, over, reader, "records")
@@ -252,12 +252,12 @@ def _unread(due: Sequence[Pulse], reads: Sequence[Pulse], last: int) -> Iterator
         until = max(last, since) if read is None else read.first_ns
         needed = position + 1 if read is None else read.first_offset or 0
         while at < len(due) and due[at].last_ns <= since:
-            highest = max(highest, due[at].last_offset or 0)
+            highest = max(highest, due[at].highest or 0)
             at += 1
         if needed > position and highest >= needed:
             yield since, until, read is not None
             continue
-        later = (pulse for pulse in islice(due, at, None) if pulse.last_offset is None or pulse.last_offset >= needed)
+        later = (pulse for pulse in islice(due, at, None) if pulse.highest is None or pulse.highest >= needed)
         if (pulse := next(later, None)) is not None:
             is_first = pulse.first_ns > since and (pulse.first_offset is None or pulse.first_offset >= needed)
             if (start := pulse.first_ns if is_first else pulse.last_ns) < until:

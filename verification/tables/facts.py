@@ -102,7 +102,8 @@ class Pulse(NamedTuple):
 
     `what`: a record was `sent`, `acknowledged`, `given up`, `read`, or sent and never answered (`unanswered`, at the
     moment of sending); `reader`: the group that read it, empty for none. `asked_ns`: when the earliest of those records
-    was sent, where that is known. The offsets are those of the first and the last moment, None where nobody knows them.
+    was sent, where that is known. The offsets are those of the first and the last moment, and the `highest`; None where
+    nobody knows them.
     """
 
     what: str
@@ -113,6 +114,7 @@ class Pulse(NamedTuple):
     asked_ns: int | None = None
     first_offset: int | None = None
     last_offset: int | None = None
+    highest: int | None = None
 
 
 class Awaited(NamedTuple):

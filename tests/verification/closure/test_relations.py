@@ -259,7 +259,7 @@ def checkpoints(**of_broker: int | list[list[int]] | None) -> Callable[[Rows], N
     """Those of `plain_run`; of broker 1, these values."""
 
     def change(rows: Rows) -> None:
-        entry = {"high_watermark": 5, "log_end_offset": 5, "leader_epochs": [[0, 0]]}
+        entry = {"high_watermark": 5, "log_end_offset": 5, "log_start_offset": 0, "leader_epochs": [[0, 0]]}
         rows.checkpoints = {"brokers": {str(broker): {"a/0": entry} for broker in (2, 3)}}
         rows.checkpoints["brokers"]["1"] = {"a/0": {**entry, **of_broker}}
 
@@ -270,6 +270,17 @@ def reported(epoch: int, mark: int) -> Callable[[Rows], None]:
     """A high watermark of a leader epoch."""
     told = {"lane": "a", "partition": 0, "broker": 1, "leader_epoch": epoch, "high_watermark": mark}
     return lambda rows: rows.event("high_watermark", **told) and None
+
+
+def without_its_beginning(rows: Rows) -> None:
+    checkpoints()(rows)
+    rows.lanes[0]["cleanup_policy"] = "delete"
+    (rows.log or []).pop(0)
+
+
+def found_elsewhere(rows: Rows) -> None:
+    rows.lanes[0]["partitions"] = 2
+    rows.produced[2].update(partition=1, offset=None, outcome="info")
 
 
 def in_a_later_term(rows: Rows) -> None:
@@ -376,6 +387,8 @@ PLAIN_BROKEN: dict[str, tuple[Callable[[Rows], None], str]] = {
     "other end": (checkpoints(log_end_offset=8), "or another end than the replica's"),
     "other chain": (checkpoints(leader_epochs=[[3, 0]]), "a leader epoch that checkpoints.json does not have"),
     "later chain": (checkpoints(leader_epochs=[[0, 2], [1, 5]]), "or with records before that epoch"),
+    "no beginning": (without_its_beginning, "log: begins past the first offset that every broker has"),
+    "elsewhere": (found_elsewhere, "in the log, or read, in another partition than it was sent to"),
     "later term": (in_a_later_term, "a high watermark of a leader epoch that checkpoints.json does not have"),
     "unexpected epochs": (with_epochs(-1, 0, idempotent=False), "with producer epochs, though the lane is not"),
     "no epochs": (with_epochs(0, -1, idempotent=True), "or without them, though it is"),
@@ -409,7 +422,7 @@ def broken_together(folder: Path) -> Path:
 def plain_broken_together(folder: Path) -> Path:
     rows = plain_run()
     for name, (change, _) in {**PLAIN_BROKEN, **PLANNED_BROKEN}.items():
-        if name not in ("late phase", "cut"):
+        if name not in ("late phase", "cut", "no beginning"):
             change(rows)
     folder = rows.write(folder)
     (folder / "experiment.yaml").write_text("phases: [{phase: p, lanes: [{lane: a}], schedule: [{fault: kill}]}]")

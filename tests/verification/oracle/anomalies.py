@@ -93,6 +93,8 @@ def _inconsistent_offset(view: View) -> Iterable[Finding]:
         for identity, places in identities.items():
             for place in places:
                 show(place, identity)
+    for row in view.genuine(view.history.deliveries):
+        show((row.partition, row.offset), (row.producer_id, row.seq))
     for identity, place in view.acknowledged.items():
         show(place, identity)
     for identity, place in view.claimed.items():

@@ -30,8 +30,12 @@ def pulses_of(history: LaneHistory, passing: Iterable[str] = ()) -> tuple[counte
     for (what, reader, partition, _), moments in seconds.items():
         (first_ns, first_offset, _), (last_ns, last_offset, _) = min(moments), max(moments)
         asked_ns = min((asked for *_, asked in moments if asked is not None), default=None)
-        offsets = (offset if offset >= 0 else None for offset in (first_offset, last_offset))
-        pulses.append(counted.Pulse(what, reader, partition, first_ns, last_ns, asked_ns, *offsets))
+        offsets = (first_offset, last_offset, max(offset for _, offset, _ in moments))
+        pulses.append(
+            counted.Pulse(
+                what, reader, partition, first_ns, last_ns, asked_ns, *(None if at < 0 else at for at in offsets)
+            )
+        )
     return tuple(sorted(pulses, key=str))
 
 

@@ -145,6 +145,7 @@ class DeadLetter(NamedTuple):
     producer_id: int | None
     seq: int | None
     key: str | None = None
+    delivery_count: int | None = None
 
 
 @dataclass

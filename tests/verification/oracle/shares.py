@@ -54,7 +54,10 @@ class Shared:
         return end if place[1] < end else None
 
     def first(self, partition: int) -> int:
-        return min((row.complete_ns, row.offset) for row in self.starts if row.partition == partition)[1]
+        told = min((row.complete_ns, row.offset) for row in self.starts if row.partition == partition)[1]
+        stored = {(row.producer_id, row.seq, row.partition, row.offset) for row in self.view.history.log or ()}
+        given = {(row.producer_id, row.seq, row.partition, row.offset) for row in self.deliveries}
+        return min([told, *(place[3] for place in given & stored if place[2] == partition)])
 
 
 def find_in_share(view: View, lane: Lane) -> list[Finding]:
@@ -85,7 +88,11 @@ def _never_delivered(of: Shared) -> Iterable[Finding]:
 def _delivered_to_two(of: Shared) -> Iterable[Finding]:
     for place, rows in of.by_place.items():
         for one, other in permutations(rows, 2):
-            if None in (one.asked_ns, one.invoke_ns, other.asked_ns) or one.member == other.member:
+            if (
+                None in (one.asked_ns, one.invoke_ns, other.asked_ns)
+                or one.member == other.member
+                or one.outcome == "fail"
+            ):
                 continue
             if (one.producer_id, one.seq) != (other.producer_id, other.seq):
                 continue
@@ -99,28 +106,32 @@ def _delivered_to_two(of: Shared) -> Iterable[Finding]:
 
 
 def _redelivered_after_accept(of: Shared) -> Iterable[Finding]:
-    first: dict[Identity, tuple[int, int, int, str, int, str]] = {}
+    first: dict[Identity, tuple[int, int, int, str, str, int, str]] = {}
     for (partition, offset), rows in of.by_place.items():
         for one, other in permutations(rows, 2):
             identity = (one.producer_id, one.seq)
-            is_accepted = (one.acknowledgement, one.outcome) == ("accept", "ok") and one.complete_ns is not None
-            if is_accepted and identity == (other.producer_id, other.seq) and other.asked_ns is not None:
+            is_done = one.acknowledgement in ("accept", "reject") and one.outcome == "ok"
+            if is_done and None not in (one.complete_ns, other.asked_ns) and identity == (other.producer_id, other.seq):
                 assert one.complete_ns is not None
+                assert other.asked_ns is not None
+                how, again = one.acknowledgement or "", (other.delivered_ns, other.member)
                 if other.asked_ns > one.complete_ns:
-                    at = (partition, offset, one.complete_ns, one.member, other.delivered_ns, other.member)
+                    at = (partition, offset, one.complete_ns, one.member, how, *again)
                     first[identity] = min(at, first.get(identity, at))
-    for identity, (partition, offset, _, member, _, again) in first.items():
-        yield named(
-            "redelivered_after_accept", (partition, offset), identity, f"accepted by {member}, given to {again}"
-        )
+    for identity, (partition, offset, _, member, how, _, again) in first.items():
+        cause = f"{how}ed by {member}, given to {again}"
+        yield named("redelivered_after_accept", (partition, offset), identity, cause)
 
 
 def _past_delivery_limit(of: Shared) -> Iterable[Finding]:
     last: dict[Identity, tuple[int, int, int]] = {}
     limit = of.share.delivery_limit
     for row in of.genuine:
-        if row.delivery_count > limit:
-            at = (row.delivery_count, row.partition, row.offset)
+        same = [one for one in of.by_place[row.partition, row.offset] if one[4:6] == row[4:6]]
+        releases = {one.delivered_ns for one in same if (one.acknowledgement, one.outcome) == ("release", "ok")}
+        count = max(row.delivery_count, 0 if of.lane.faults else len(releases))
+        if count > limit:
+            at = (count, row.partition, row.offset)
             last[row.producer_id, row.seq] = max(at, last.get((row.producer_id, row.seq), at))
     for identity, (count, partition, offset) in last.items():
         cause = f"delivered {count} times, at most {limit} allowed"
@@ -142,12 +153,14 @@ def _archived_early(of: Shared) -> Iterable[Finding]:
 
 
 def _share_start_went_back(of: Shared) -> Iterator[Finding]:
-    for row in {start._replace(lag=None) for start in of.starts}:
-        before = [one for one in of.starts if one.partition == row.partition and one.complete_ns < row.invoke_ns]
+    told = {("told", row.member, row.partition, row.offset, row.invoke_ns, row.complete_ns) for row in of.starts}
+    given = {("given", row.member, row.partition, row.offset, row.asked_ns, row.delivered_ns) for row in of.deliveries}
+    for how, member, partition, offset, asked_ns, _ in told | given:
+        before = [one for one in of.starts if one.partition == partition and one.complete_ns < (asked_ns or 0)]
         highest = max((one.offset for one in before), default=0)
-        if highest > row.offset:
-            cause = f"told to {row.member}, after {highest}"
-            yield named("share_start_went_back", (row.partition, row.offset), None, cause)
+        if highest > offset:
+            cause = f"{how} to {member}, after {highest}"
+            yield named("share_start_went_back", (partition, offset), None, cause)
 
 
 def _given_up(of: Shared) -> Iterator[tuple[Place, Identity, int]]:
@@ -195,6 +208,11 @@ def _dead_letter_altered(of: Shared) -> Iterator[Finding]:
             cause = "it names no record of the group"
         elif not is_rejected and (is_done or count + of.lost < of.share.delivery_limit):
             cause = f"of a record that nobody rejected, delivered {count} times"
+        elif (
+            letter.delivery_count
+            and not (0 if of.lane.faults else count) <= letter.delivery_count <= of.share.delivery_limit
+        ):
+            cause = f"it counts {letter.delivery_count} deliveries of {count}"
         elif letter.seq is None:
             cause = None if of.lane.faults or of.share.dead_letters == HEADERS else "it holds no record"
         elif of.share.dead_letters == HEADERS:

@@ -51,7 +51,7 @@ def clean() -> oracle.LaneHistory:
         history.deliveries.append(delivery(seq, (3 + seq) * SECOND, f"m{seq % 2}", kind=kind))
     history.deliveries.append(delivery(3, 20 * SECOND, "m0", count=2))
     for partition in range(PARTITIONS):
-        history.share_starts += [start(partition, 0, 2 * SECOND), start(partition, RECORDS // PARTITIONS, 30 * SECOND)]
+        history.share_starts += [start(partition, 0, 2 * SECOND), start(partition, RECORDS // PARTITIONS, 90 * SECOND)]
     return history
 
 
@@ -70,7 +70,7 @@ def an_offset_that_was_used_again() -> Plant:
     history = clean()
     history.produced.append(oracle.Produced(0, 99, 0, None, "info", None, 1, 2))
     history.deliveries = [row._replace(seq=99) if row.seq == 4 else row for row in history.deliveries]
-    return history, [oracle.Case("truncated_read", 0, 2, 0, 99)]
+    return history, [oracle.Case(name, 0, 2, 0, 99) for name in ("inconsistent_offset", "truncated_read")]
 
 
 def never_sent() -> Plant:
@@ -111,8 +111,8 @@ def a_member_that_may_be_gone() -> Plant:
 
 def redelivered_after_accept() -> Plant:
     history = clean()
-    history.deliveries.append(delivery(2, 60 * SECOND, "m1", count=2, kind="accept"))
-    return history, [oracle.Case("redelivered_after_accept", 0, 1, 0, 2)]
+    history.deliveries += [delivery(seq, 60 * SECOND, "m1", count=2) for seq in (2, 5)]
+    return history, [oracle.Case("redelivered_after_accept", *place) for place in ((0, 1, 0, 2), (1, 2, 0, 5))]
 
 
 def given_late() -> Plant:
@@ -131,12 +131,16 @@ def an_accept_in_doubt() -> Plant:
 
 
 def past_delivery_limit() -> Plant:
+    """One is delivered too often by its count, one though its count stands still."""
     history = clean()
     history.deliveries = [
         row._replace(delivery_count=LIMIT + 1) if (row.seq, row.delivery_count) == (3, 2) else row
         for row in history.deliveries
+        if row.seq != 7
     ]
-    return history, [oracle.Case("past_delivery_limit", 1, 1, 0, 3)]
+    history.deliveries += [delivery(7, (40 + n) * SECOND, kind="release") for n in range(LIMIT + 1)]
+    history.deliveries.append(delivery(7, 50 * SECOND))
+    return history, [oracle.Case("past_delivery_limit", 1, seq // PARTITIONS, 0, seq) for seq in (3, 7)]
 
 
 def archived_early() -> Plant:
@@ -180,23 +184,36 @@ def dead_letter_doubled() -> Plant:
 
 
 def dead_letter_altered() -> Plant:
-    """Letters of an accepted record, of no record, of another group's, without their record, and with another one."""
+    """Letters of an accepted record, of no record, of another group's, without their record, with another one, and with
+    too many and too few deliveries."""
     history = archived_at_the_limit()[0]
     history.produced = [row._replace(key="k") if row.seq == 5 else row for row in history.produced]
     history.dead_letters = [letter(3, 0, seq=4), letter(4), letter(5, 1, key="j"), letter(6, 1, source_offset=None)]
     kinds = [delivery(seq, (60 + seq) * SECOND, count=LIMIT, kind="release") for seq in (7, 9)]
-    history.deliveries = [row for row in history.deliveries if row.seq not in (7, 9)] + kinds
+    kinds += [delivery(1, 60 * SECOND, count=2, kind="reject"), delivery(11, 60 * SECOND, kind="reject")]
+    history.deliveries = [row for row in history.deliveries if row.seq not in (1, 7, 9, 11)] + kinds
+    history.dead_letters += [letter(1, 4, delivery_count=1), letter(11, 5, delivery_count=LIMIT + 1)]
     history.dead_letters += [letter(7, 2, source_group="other"), letter(9, 3, producer_id=None, seq=None)]
-    places = [(1, 1, 0, 4), (0, 2, 0, 4), (1, 2, 0, 5), (0, None, 0, 6), (1, 3, 0, 7), (1, 4, None, None)]
+    places = [
+        (1, 0, 0, 1),
+        (1, 5, 0, 11),
+        (1, 1, 0, 4),
+        (0, 2, 0, 4),
+        (1, 2, 0, 5),
+        (0, None, 0, 6),
+        (1, 3, 0, 7),
+        (1, 4, None, None),
+    ]
     cases = [oracle.Case("dead_letter_altered", *place) for place in places]
     return history, sorted(cases, key=oracle.case_order)
 
 
 def share_start_went_back() -> Plant:
-    """A start offset falls, and rises again."""
+    """A start offset falls, and rises again; a member is given a record before it."""
     history = clean()
-    history.share_starts += [start(0, 2, 40 * SECOND, "m1"), start(0, RECORDS // PARTITIONS, 50 * SECOND)]
-    return history, [oracle.Case("share_start_went_back", 0, 2, None, None)]
+    history.deliveries = [row for row in history.deliveries if row.seq != 10] + [delivery(10, 96 * SECOND)]
+    history.share_starts += [start(0, 2, 95 * SECOND, "m1"), start(0, RECORDS // PARTITIONS, 97 * SECOND)]
+    return history, [oracle.Case("share_start_went_back", 0, offset, None, None) for offset in (2, 5)]
 
 
 def reports_side_by_side() -> Plant:

@@ -113,7 +113,7 @@ class _Reader:
                     raise ValueError(f"seconds is {event.seconds}, expected a pause within the run")
                 self.told.pauses.append(pause)
             case contract.MemberChanged(change=contract.BEGINS):
-                self.told.members.add((event.group, event.member))
+                self.told.members.setdefault((event.group, event.member), event.ts_ns)
             case contract.BrokerSessionEnded():
                 self.told.ended_sessions.append(event)
             case contract.ConfigurationUnread():

@@ -60,7 +60,7 @@ class Events:
 
     `begun_ns`: when the run began, None if no event says so; `last_ns`: when the last event of any kind occurred.
     `collects`: the tables that the run announced. `phases`: by name. `pauses`: from when to when the harness did not
-    run. `ended_sessions`: those of brokers, by a fault or not. `members`: of share groups, group and member.
+    run. `ended_sessions`: those of brokers, by a fault or not. `members`: when they began, by share group and member.
     """
 
     faults: tuple[FaultRecord, ...] | None = None
@@ -79,7 +79,7 @@ class Events:
     calls: dict[str, list[contract.CallNoted]] = field(default_factory=dict)
     timeouts: dict[str, list[tuple[str, Mapping[str, int]]]] = field(default_factory=dict)
     ended_sessions: list[contract.BrokerSessionEnded] = field(default_factory=list)
-    members: set[tuple[str, str]] = field(default_factory=set)
+    members: dict[tuple[str, str], int] = field(default_factory=dict)
     begun_ns: int | None = None
     last_ns: int | None = None
 

@@ -1,14 +1,14 @@
 -- What happened in each second to the records of a partition, in lanes whose bounds of recovery are known: they were sent,
 -- acknowledged, given up, read, or sent and never answered (`tables.facts.Pulse`). `reader`: the group that read them, or a
--- consumer that comes and goes. The offsets are those of the first and the last moment, null where nobody knows them.
+-- consumer that comes and goes. The offsets are those of the first and the last moment, and the highest; null where nobody knows them.
 SELECT
   lane, what, reader, `partition`, first.ns AS first_ns, last.ns AS last_ns, asked_ns,
   CASE WHEN first.`offset` >= 0 THEN first.`offset` END AS first_offset,
-  CASE WHEN last.`offset` >= 0 THEN last.`offset` END AS last_offset
+  CASE WHEN last.`offset` >= 0 THEN last.`offset` END AS last_offset, CASE WHEN highest >= 0 THEN highest END AS highest
 FROM (
   SELECT
     q.lane, q.what, q.reader, q.`partition`, MIN(STRUCT(q.ns, q.`offset`)) AS first, MAX(STRUCT(q.ns, q.`offset`)) AS last,
-    MIN(q.asked_ns) AS asked_ns
+    MIN(q.asked_ns) AS asked_ns, MAX(q.`offset`) AS highest
   FROM (
     SELECT
       lane, 'sent' AS what, '' AS reader, `partition`, invoke_ns AS ns, CAST(-1 AS BIGINT) AS `offset`,

@@ -1,5 +1,5 @@
--- Two identities at one position, over acknowledgements, reads and log; the offset of an `info` counts only once its
--- record was read or is in the log.
+-- Two identities at one position, over acknowledgements, reads, deliveries and log; the offset of an `info` counts only
+-- once its record was read or is in the log.
 -- unit: (partition, offset)
 -- row: the highest identity; the cause names the lowest
 SELECT
@@ -13,6 +13,14 @@ FROM (
     SELECT lane, `partition`, `offset`, producer_id, seq FROM stored
     UNION ALL
     SELECT lane, `partition`, `offset`, producer_id, seq FROM reads
+    UNION ALL
+    SELECT lane, `partition`, `offset`, producer_id, seq
+    FROM (
+      SELECT lane, `partition`, `offset`, producer_id, seq FROM log
+      UNION ALL SELECT lane, `partition`, `offset`, producer_id, seq FROM deliveries
+    ) g
+    LEFT SEMI JOIN deliveries d USING (lane, `partition`, `offset`)
+    LEFT SEMI JOIN known k USING (lane, producer_id, seq)
     UNION ALL
     SELECT lane, `partition`, `offset`, producer_id, seq
     FROM records

@@ -3,8 +3,8 @@ SELECT
   d.lane, d.`partition`, d.`offset`,
   s.lane IS NULL AS `of a lane without a share group`, -- rests: none
   d.delivered_ns < p.invoke_ns AS `given to a member before the record was sent`,
-  d.delivered_ns < l.begun_ns OR (l.planned = 1 AND d.delivered_ns > l.ended_ns)
-    AS `given to a member before the run began, or after its phase had ended`,
+  LEAST(d.asked_ns, d.delivered_ns) < l.begun_ns OR (l.planned = 1 AND d.delivered_ns > l.ended_ns)
+    AS `asked for or given to a member before the run began, or given after its phase had ended`,
   (d.acknowledgement IS NULL) <> (d.outcome IS NULL) OR (d.acknowledgement IS NULL) <> (d.invoke_ns IS NULL)
     OR (d.outcome <> 'info' AND d.complete_ns IS NULL) OR (d.outcome = 'ok' AND d.error IS NOT NULL)
     AS `acknowledged without a time or an outcome, answered without either, or acknowledged with an error` -- rests: of_shares

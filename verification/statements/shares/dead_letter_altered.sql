@@ -1,6 +1,7 @@
 -- A dead letter names no record of the group's topic, or one that no member rejected, whatever the answer, and that was
--- not delivered up to the limit, or was accepted before its lock ran out and no fault hit the lane; or it holds another
--- record or key than that place, one though headers alone were asked for, or none though a copy was.
+-- not delivered up to the limit, or was accepted before its lock ran out and no fault hit the lane; or it counts more
+-- deliveries than the limit, or fewer than were seen though no fault hit the lane; or it holds another record or key than
+-- that place, one though headers alone were asked for, or none though a copy was.
 -- Deliveries that nobody may have seen count, as for `archived_early`. Where a fault hit the lane, or records are removed
 -- from its log, a letter need not hold its record: a broker that can't read it writes the headers alone.
 -- unit: dead letters
@@ -13,6 +14,8 @@ SELECT * FROM (
       WHEN COALESCE(d.rejects, 0) = 0 AND (COALESCE(d.n, 0) + s.lost_deliveries < s.delivery_limit
           OR (s.faults = 0 AND d.held_ns < s.lock_ns))
         THEN 'of a record that nobody rejected, delivered ' || COALESCE(d.n, 0) || ' times'
+      WHEN l.delivery_count > s.delivery_limit OR (s.faults = 0 AND l.delivery_count < d.n)
+        THEN 'it counts ' || l.delivery_count || ' deliveries of ' || COALESCE(d.n, 0)
       WHEN l.seq IS NULL AND s.copied = 1 THEN 'it holds no record'
       WHEN l.seq IS NOT NULL AND s.letters = 1 THEN 'it holds a record, though headers alone were asked for'
       WHEN l.seq IS NOT NULL AND e.lane IS NULL THEN 'it holds another record'
