@@ -11,7 +11,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from meanings import COLUMNS, CONTENTS, DOCUMENTS, EXIT_CODES
+from meanings import COLUMNS, CONTENTS, EXIT_CODES
 
 HERE = Path(__file__).parent
 REFERENCE = HERE / "reference"
@@ -302,8 +302,7 @@ def tables_of_statements() -> str:
         "",
     ]
     for name, columns in SCHEMAS.items():
-        meanings = _meanings(name, DOCUMENTS[name], columns.split(", "))
-        rows = [(f"`{column}`", meanings[column]) for column in columns.split(", ")]
+        rows = [(f"`{column}`", meaning) for column, meaning in columns.items()]
         lines += [f"## {name}", "", *_table(("column", "meaning"), rows)]
     return "\n".join(lines)
 

@@ -33,6 +33,7 @@ class KnownDefect:
     `versions`: the versions of the component in which it was seen. `shown`: the experiment or scenario that shows it,
     or why none does. `error`: part of the message with which a client ends because of it. `log`: a regular expression
     for the lines of a client's log that show the precondition, with a group `text`, and maybe `topic`, `partition`.
+    `explains`: the statement in verification/statements/defects/ that says which findings it explains, if any.
     """
 
     id: str
@@ -45,6 +46,7 @@ class KnownDefect:
     shown: str
     error: str = ""
     log: str = ""
+    explains: str = ""
 
     def concerns(self, lane: Lane) -> bool:
         """Whether a lane uses the software that has the defect, and the model knows the rule that it breaks."""
@@ -52,7 +54,8 @@ class KnownDefect:
 
     def to_json(self) -> dict[str, str]:
         """The form of `predict --json`."""
-        return {name: getattr(self, name) for name in self.__slots__ if name not in ("shown", "error", "log")}
+        shown = ("id", "ticket", "component", "versions", "rule", "precondition", "effect")
+        return {name: getattr(self, name) for name in shown}
 
 
 ALL_DEFECTS: Mapping[str, KnownDefect] = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.lane.fault_kinds import faults_of_steps
 from kafka_chaos.contract.lane.groups import (
     AFTER,
@@ -30,26 +31,8 @@ from kafka_chaos.verification.judging.known_defects import preconditions
 _TEXTS = (
     "lane", "judged", "group", "consumer", "member", "kind", "cause", "fault", "defect", "rule", "transactional_id",
 )  # fmt: skip
-SCHEMAS = {
-    "lanes": "lane, partitions, replicas, final_log, has_replicas, cleaned, idempotent, is_transactional, timeout_ms, "
-    "producers, loop, healed_ns, timed, planned, begun_ns, ended_ns, lossless, unplaced, salt, retention_bytes, "
-    "compacted, kept_ns",
-    "groups": "judged, group, lane, is_loop, in_transaction, automatic, after, gaps, earliest, by_epoch, at_end",
-    "shares": "lane, group, lock_ns, delivery_limit, lost_deliveries, committed, earliest, letters, copied, faults",
-    "members": "group, member, begun_ns",
-    "final": "group, partition, offset",
-    "checkpoints": "lane, partition, broker, high_watermark, log_end_offset, log_start, log_bytes",
-    "chains": "lane, partition, leader_epoch, first",
-    "starts": "lane, partition, leader_epoch, first, is_elected",
-    "elections": "lane, partition, broker, leader_epoch, in_isr, isr",
-    "leader_reports": "lane, partition, leader_epoch, ts_ns, number, high_watermark",
-    "phases": "lane, start_ns, end_ns",
-    "faults": "lane, fault, kind, requested_ns, proven_ns, healed_ns",
-    "passing": "lane, consumer",
-    "preconditions": "lane, defect, rule, ts_ns, producer_id, partition, transactional_id, commits, messages",
-    "explanations": "lane, partition, kind, number, first, end, since_ns, until_ns, within_ns, cause",
-}
-"""The columns of each table: texts (`_TEXTS`), and whole numbers. docs/meanings.py says what they mean."""
+SCHEMAS: Mapping[str, Mapping[str, str]] = package_toml(__package__, "documents.toml")
+"""By table its columns, texts (`_TEXTS`) and whole numbers, with what they mean."""
 
 
 def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
@@ -117,7 +100,7 @@ def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
         "preconditions": list(preconditions(run)),
         "explanations": _explanations(run),
     }
-    return {name: _table(columns.split(", "), rows[name]) for name, columns in SCHEMAS.items()}
+    return {name: _table(list(columns), rows[name]) for name, columns in SCHEMAS.items()}
 
 
 def _lane(run: RunDirectory, lane: Lane) -> Sequence[Any]:

@@ -5,7 +5,7 @@ it is so without them, and if the run shows for each record of the finding what 
 producer, before the record, in the brokers' own files (`statements/defects/`). What is not recorded explains nothing.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Status
@@ -20,16 +20,7 @@ from kafka_chaos.verification.recovery.outages import Outage
 
 _BY_FAILURES = "KAFKA-14397"
 _OVER_ENDS = "librdkafka-4844"
-EXPLAINED_BY: Mapping[str, str] = {
-    "librdkafka-4953": "renewed_epoch",
-    _BY_FAILURES: "renewed_epoch",
-    "KAFKA-15591": "acknowledged_implicitly",
-    "KAFKA-17754": "ended_late",
-    "KAFKA-5385": "committed_without",
-    _OVER_ENDS: "moved_over_end",
-    **dict.fromkeys(("kafkajs-822", "kafkajs-1005", "sarama-2619", "sarama-3354"), "repeated"),
-    **dict.fromkeys(WITHOUT_EPOCH_CHECK, "read_on"),
-}
+EXPLAINED_BY = {id: defect.explains for id, defect in MODELLED_DEFECTS.items() if defect.explains}
 """By defect, the statement that says which findings it explains. A defect that is not here explains none."""
 
 

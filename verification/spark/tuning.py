@@ -3,11 +3,13 @@
 Guarantee: no setting of a given session makes Spark skip a file or a row, and each gets its value back.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+
+from kafka_chaos.contract.command.files import package_toml
 
 ROWS_PER_SHUFFLE_PARTITION = 5_000_000
 SMALL = 60_000
@@ -21,20 +23,7 @@ MOST_FILES = 1_000_000
 """No table has more files than this."""
 MOST_PARALLEL = 100_000
 """No Spark runs more tasks than this at once."""
-_FIXED = {
-    # A lane may be called `${env:HOME}`.
-    "spark.sql.variable.substitute": "false",
-    "spark.sql.parser.escapedStringLiterals": "false",
-    # A footer may say what its pages do not hold: no row is left out by it.
-    "spark.sql.parquet.filterPushdown": "false",
-    # Sums of hashes are meant to wrap around.
-    "spark.sql.ansi.enabled": "false",
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",
-    # A task groups hundreds of thousands of words: past the usual 2^16 keys, each row is looked up in a slower map.
-    "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "20",
-    # Sizes are known in advance: adaptive planning of each stage costs more than it gains.
-    "spark.sql.adaptive.enabled": "false",
-}
+_FIXED: Mapping[str, str] = package_toml(__package__, "fixed.toml")
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """For few rows, to compile classes for a query takes longer than the query."""
 _PARALLELISM = "spark.kafka-chaos.parallelism"

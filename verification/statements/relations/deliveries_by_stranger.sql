@@ -2,7 +2,7 @@
 -- of: deliveries; rests: of_shares
 SELECT d.lane, d.member, d.n
 FROM (
-  SELECT lane, `group`, member, COUNT(*) AS n, MIN(delivered_ns) AS ns FROM deliveries GROUP BY lane, `group`, member
+  SELECT lane, `group`, member, COUNT(*) AS n, MIN(COALESCE(asked_ns, delivered_ns)) AS ns FROM deliveries GROUP BY lane, `group`, member
   UNION ALL
   SELECT lane, `group`, member, COUNT(*), MIN(invoke_ns) FROM share_starts GROUP BY lane, `group`, member
 ) d

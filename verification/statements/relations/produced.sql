@@ -7,6 +7,9 @@ SELECT
   l.is_transactional = 0 AND s.`transaction` IS NOT NULL AS `in a transaction, though the lane has none`,
   l.is_transactional = 1 AND s.`transaction` IS NULL
     AS `in no transaction, though the lane has them`, -- rests: of_log, of_reads
-  l.loop = 0 AND s.sources > 0 AS `made of an input, though the lane is no loop's`
+  l.loop = 0 AND s.sources > 0 AS `made of an input, though the lane is no loop's`,
+  s.first_ns < t.begin_ns OR s.last_ns > t.end_ns
+    AS `sent before its transaction began, or after it ended` -- rests: zombie_commit, hanging_transaction
 FROM sends_by_transaction s
 JOIN lanes l USING (lane)
+LEFT JOIN transactions t USING (lane, producer_id, `transaction`)
