@@ -421,6 +421,18 @@ def a_share_group_that_waits(*pauses: tuple[float, float]) -> Rows:
     return rows
 
 
+@TOGETHER.cases(({},))
+def a_share_group_that_is_given_records_in_no_order() -> Rows:
+    """The last three come within a second, the highest offset second; then there is nothing to give for long."""
+    rows = a_share_group_that_waits()
+    for table in (rows.produced, rows.consumed, rows.log or [], rows.deliveries or []):
+        table[:] = [row for row in table if not 51 < row["seq"] < 60 + SHARING]
+    for row in rows.deliveries or ():
+        late = {49: SECOND * 39 // 20, 50: SECOND * 11 // 10}.get(row["seq"], 0)
+        row |= {name: row[name] + late for name in ("delivered_ns", "invoke_ns", "complete_ns")}
+    return rows
+
+
 def stable(rows: Rows, *reports: tuple[float, int]) -> Rows:
     """A transactional lane, of which the high watermark rises every second, with its last stable offsets."""
     rows.lanes[0] |= {"idempotence": True, "transactional": {"size": 1, "timeout_ms": 5_000}}
