@@ -9,12 +9,14 @@ known defects. A client that is not in `CLIENTS` has none of them: its source ha
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import release
 
-LIBRDKAFKA, JAVA, SARAMA, KAFKAJS = "librdkafka", "java", "sarama", "kafkajs"
-KAFKA_PYTHON, AIOKAFKA, FRANZ_GO = "kafka-python", "aiokafka", "franz-go"
+LIBRDKAFKA, SARAMA, KAFKAJS = "librdkafka", "sarama", "kafkajs"
+KAFKA_PYTHON, AIOKAFKA = "kafka-python", "aiokafka"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,32 +51,14 @@ class ClientRules:
     checks_epochs_since: tuple[int, int] | None = (0, 0)
 
 
-CLIENTS: Mapping[str, ClientRules] = {
-    # librdkafka 2.15.0: rd_kafka_dr_implicit_ack, called in src/rdkafka_request.c, line 4803, and
-    # rd_kafka_idemp_drain_epoch_bump, called in src/rdkafka_broker.c, line 4231, once messages have timed out.
-    LIBRDKAFKA: ClientRules(acknowledges_implicitly=True, renews_for_all=True, checks_epochs_since=(2, 1)),
-    # Kafka's TransactionManager: maybeResolveSequences lets a producer renew its epoch only once nothing of that
-    # partition is in flight, and each batch waits for an answer of its own. Sender.completeBatch breaks that where the
-    # answer is an error and comes past delivery.timeout.ms (KAFKA-14397).
-    JAVA: ClientRules(epoch_per_transaction_since=(4, 0), renews_after_error=True, checks_epochs_since=(2, 3)),
-    # kafka-python 3.0.12, kafka/producer/sender.py: _can_retry (line 594) sends no batch again once the producer has
-    # another id or epoch, and each batch waits for an answer of its own. A batch that expires (line 247) fails with
-    # an error that counts as retriable, and leaves the state of the transaction as it is (lines 562 to 564).
-    KAFKA_PYTHON: ClientRules(commits_incomplete=True, checks_epochs_since=(3, 0)),
-    # aiokafka 0.14.0, aiokafka/producer/sender.py: one request to each broker at a time, and a producer id and epoch
-    # that nothing but the answer to its InitProducerId changes (line 445).
-    AIOKAFKA: ClientRules(checks_epochs_since=None),
-    # franz-go 1.18.0, pkg/kgo/sink.go: a partition has one request in flight until its leader has answered one with
-    # success (okOnSink), and the epoch is renewed after refusals alone (lines 850 to 963).
-    FRANZ_GO: ClientRules(),
-    # sarama 1.43.3, async_producer.go: dispatch numbers a message (line 698) unless it waits in a retry buffer, and
-    # flushRetryBuffers (line 726) hands on what waited there. handleError (line 1192) returns the set that failed and
-    # what is gathered, and only later the set between them.
-    SARAMA: ClientRules(leaves_unnumbered=True, returns_late=True, checks_epochs_since=None),
-    # kafkajs 2.2.4, src/producer/sendMessages.js: lines 85 to 90 number each attempt, and lines 105 to 111 take the
-    # number back after a failure; lines 127 to 161 repeat a send() for all brokers without a response.
-    KAFKAJS: ClientRules(numbers_anew=True, repeats_unanswered=True, checks_epochs_since=None),
-}
+def _rules(given: Mapping[str, Any]) -> ClientRules:
+    """`given`: as in rules.toml, where a release is a list, or "never"."""
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    return ClientRules(**{name: None if value == "never" else value for name, value in values.items()})
+
+
+CLIENTS = {name: _rules(given) for name, given in package_toml(__package__, "rules.toml").items()}
+"""The rules of each client library whose source has been read for them."""
 
 
 def rules_of_client(lane: Lane) -> ClientRules:

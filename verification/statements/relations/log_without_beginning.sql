@@ -1,7 +1,5 @@
 -- begins past the first offset that every broker has
 -- of: log
---
--- Retention removes a log's oldest segments: what is left begins with a record, or with a marker that log/ lacks.
 SELECT c.lane, c.`partition`, c.start AS `offset`
 FROM (
   SELECT lane, `partition`, MAX(log_start) AS start, MIN(high_watermark) AS mark
