@@ -263,7 +263,7 @@ def _skipped_after_rebalance(histories: Iterable[History]) -> Iterable[Finding]:
 def _owned_twice(history: History) -> Iterable[Finding]:
     together: dict[int, list[Assigned]] = defaultdict(list)
     for row in sorted(history.assigned, key=lambda row: (row.start_ns, row.consumer)):
-        if row.generation is not None and history.of_assignment(row):
+        if row.generation is not None and row.generation >= history.of.by_epoch and history.of_assignment(row):
             together[row.partition].append(row)
     for partition, rows in together.items():
         for one, other in combinations(rows, 2):

@@ -420,10 +420,10 @@ def committed_after_it_was_given_back() -> Plant:
 
 
 def committed_beside_a_member_of_an_earlier_epoch() -> Plant:
-    """The same where the other one was expelled, and reads on."""
+    """The same where the other one was expelled, so that its epoch is 0, and reads on."""
     run, _ = owned_twice_in_two_epochs()
     rows, zombie = run.lanes["in"].assignments, f"{group_of('in')}-2-0"
-    rows[:] = [row._replace(generation=0, member="m9") if row.consumer == zombie else row for row in rows]
+    rows[:] = [row._replace(generation=0) if row.consumer == zombie else row for row in rows]
     return run, {}
 
 

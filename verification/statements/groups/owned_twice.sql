@@ -1,14 +1,13 @@
 -- Two members of one generation processed records of a partition side by side: each its first no later than the other
--- its last. With KIP-848, where each member has its own epoch: a commit of the one that had the partition first, in an earlier
--- epoch, and had not given it back, was acknowledged, though it was sent after the other one's first record.
+-- its last. With KIP-848, where each member has its own epoch, 0 once it is expelled: a commit of the one that had the
+-- partition first, in an earlier epoch, and had not given it back, was acknowledged, though sent after the other one's first record.
 -- unit: pairs of assignments
 -- row: the first offset of the later one
 WITH asked AS (
   SELECT e.judged, e.`group`, e.consumer, e.`partition`, MAX(e.invoke_ns) AS asked_ns
   FROM effects e
-  JOIN `groups` g USING (judged, `group`)
   JOIN group_assignments a USING (judged, `group`, consumer, `partition`)
-  WHERE g.by_epoch = 1 AND e.outcome = 'ok' AND (a.end_ns IS NULL OR e.invoke_ns < a.end_ns)
+  WHERE a.by_epoch = 1 AND e.outcome = 'ok' AND (a.end_ns IS NULL OR e.invoke_ns < a.end_ns)
   GROUP BY e.judged, e.`group`, e.consumer, e.`partition`
 ), spans AS (
   SELECT
@@ -17,7 +16,7 @@ WITH asked AS (
   FROM group_assignments a
   JOIN processed p USING (judged, `group`, consumer, `partition`)
   LEFT JOIN asked c USING (judged, `group`, consumer, `partition`)
-  WHERE a.generation IS NOT NULL
+  WHERE a.generation >= a.by_epoch
   GROUP BY a.judged, a.`group`, a.`partition`, a.generation, a.member, a.consumer, a.start_ns
 )
 SELECT

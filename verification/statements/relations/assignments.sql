@@ -2,7 +2,8 @@
 SELECT
   a.lane, a.consumer, a.member, a.`group`, a.`partition`,
   a.`group` IS NOT NULL AND g.lane IS NULL AS `of a group that no lane has`,
-  a.generation < 0 OR a.generation < a.earlier AS `a generation below 0, or before an earlier one of its member`,
+  a.generation < 0 OR (a.generation < a.earlier AND NOT (a.generation = 0 AND g.by_epoch = 1))
+    AS `a generation below 0, or before an earlier one of its member`,
   a.`group` IS NOT NULL AND a.generation IS NOT NULL AND a.start_ns < a.before_ns
     AS `of one partition to a member that still has it`,
   a.`group` IS NOT NULL AND a.first_isolation < a.last_isolation AS `of one group with several isolation levels`,
