@@ -255,21 +255,23 @@ def _check_client_keys(lane: lane_specs.LaneSpec) -> Refusals:
         if dotted(key) in lane_specs.MEMBER_CONFIGS and not has_members:
             message = "expected a group or a loop: a lane's other consumers begin at the start and commit nothing"
             yield ("consumer_configs", key), message
-    if lane.consumer_configs and lane.client == IN_PROCESS:
+    is_librdkafka = lane.client.partition(" ")[0] == IN_PROCESS
+    if lane.consumer_configs and is_librdkafka:
         group = lane.group or (lane.loop and lane.loop.group)
         # With the protocol consumer (KIP-848), the client refuses configs that only classic members decide.
         protocol = {"group.protocol": group.protocol} if group and group.protocol != CLASSIC else {}
         configs = {**lane.consumer_configs, **protocol, "group.id": lane.lane}
         yield from _check_librdkafka(Consumer, "consumer_configs", configs)
-    if lane.producer_configs and lane.client == IN_PROCESS:
-        defaults = {"message.timeout.ms": lane_specs.DELIVERY_TIMEOUT_MS, "linger.ms": lane_specs.LINGER_MS}
+    if lane.producer_configs and is_librdkafka:
+        timeout_ms = lane.transactional.timeout_ms if lane.transactional else lane_specs.DELIVERY_TIMEOUT_MS
+        defaults = {"message.timeout.ms": timeout_ms, "linger.ms": lane_specs.LINGER_MS}
         configs = {**defaults, **lane.producer_configs, "enable.idempotence": lane.idempotence}
         if lane.transactional is not None:
-            # Whatever the lane sets, its records time out before their transaction (workload.settings).
-            timeout_ms = lane.transactional.timeout_ms
             configs |= {"transactional.id": lane.lane, "transaction.timeout.ms": timeout_ms}
-            configs["message.timeout.ms"] = timeout_ms
-            configs.pop("delivery.timeout.ms", None)
+            if lane.client == IN_PROCESS:
+                # Whatever the lane sets, its records time out before their transaction (workload.settings).
+                configs["message.timeout.ms"] = timeout_ms
+                configs.pop("delivery.timeout.ms", None)
         yield from _check_librdkafka(Producer, "producer_configs", configs)
 
 

@@ -56,6 +56,8 @@ def lane_of(lane: str = "", cluster: str = "", more: str = "") -> Lane:
         (", idempotence: true, transactional: {timeout_ms: 9000}",
          "configs_of: {2: {transaction.max.timeout.ms: 6000}}", r"timeout_ms: expected at most 6000"),
         (", producer_configs: {linger.ms: 60000}", "", r"librdkafka refuses these configs: .*linger\.ms"),
+        (", client: librdkafka 2.3.0, transactional: {timeout_ms: 9000}, producer_configs: {message.timeout.ms: 60000}",
+         "", r"producer_configs: librdkafka refuses these configs: .*must be set <= `transaction\.timeout"),
         ("_a}, {lane: orders.a", "", r"'orders\.a' is the topic of two lanes"),
     ],
 )  # fmt: skip
