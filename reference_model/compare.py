@@ -12,23 +12,15 @@ from typing import Any, Self
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.command.errors import LaneError, UsageFailure, quoted
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import METADATA_MODES, ZOOKEEPER, elects_from_elr, may_elect_uncleanly
 from kafka_chaos.reference_model.predict.result import Prediction
 from kafka_chaos.reference_model.protocol.rules import Rules, rules_in
 
-LANES: dict[str, Lane] = {
-    "acks=0": Lane(lane="0", acks="0"),
-    "acks=1": Lane(lane="1", acks="1"),
-    "acks=1, one request in flight": Lane(lane="1-1", acks="1", max_in_flight=1),
-    "acks=1, unclean election": Lane(lane="1u", acks="1", unclean_leader_election=True),
-    "acks=all": Lane(lane="a1", acks="all"),
-    "acks=all, min ISR 2": Lane(lane="a2", acks="all", min_insync_replicas=2),
-    "acks=all, min ISR 2, idempotent": Lane(lane="ai", min_insync_replicas=2, idempotence=True),
-    "acks=all, min ISR 2, unclean election": Lane(lane="au", min_insync_replicas=2, unclean_leader_election=True),
-    "acks=all, idempotent, unclean election": Lane(lane="aiu", idempotence=True, unclean_leader_election=True),
-}
+_TABLES = package_toml(__package__, "compare.toml")
+LANES = {name: Lane(**keys) for name, keys in _TABLES["lanes"].items()}
 
 FAULT_SETS: tuple[tuple[str, ...], ...] = ((), *((kind,) for kind in FAULT_KINDS), ("kill", "kill"))
 """The standard matrix has each of the `LANES` under each of these sets of faults."""
@@ -84,14 +76,7 @@ class Cluster:
         return f"{self.version}/{self.mode}" + ("" if self.elr is None else f"/elr={str(self.elr).lower()}")
 
 
-RULES: tuple[tuple[str, Cluster], ...] = (
-    ("truncation to the high watermark", Cluster("0.10.2.2", "zookeeper")),
-    ("KIP-101: truncation by leader epoch (since 0.11)", Cluster("0.11.0.3", "zookeeper")),
-    ("KIP-279: truncation to the last common epoch (since 2.0)", Cluster("2.0.1", "zookeeper")),
-    ("KIP-320: fencing by leader epoch (since 2.1)", Cluster("2.1.1", "zookeeper")),
-    ("KAFKA-15583: the high watermark waits below min.insync.replicas (since 3.7)", Cluster("3.7.2", "zookeeper")),
-    ("KIP-966: eligible leader replicas (since 4.0, KRaft)", Cluster("4.1.0", "kraft", True)),
-)
+RULES = tuple((name, Cluster.parse(cluster)) for name, cluster in _TABLES["rules"].items())
 """The rules in the order in which Kafka got them, each with a cluster that has this rule and all rules before it."""
 
 UNCLEAN_RULE = "KAFKA-12670: unclean.leader.election.enable has an effect in KRaft mode (since 3.9)"

@@ -44,6 +44,8 @@ class ClientKind:
     protocol. `roles`: what it can be. `idempotent_in_flight`: the numbers of requests in flight that it allows with
     idempotence. `group_settings`: by key of a lane's `group`, the values that its members can have.
     `assigned_by_brokers_since`: the first version whose members can have the protocol `consumer` (KIP-848).
+    `served_by_4_since`: the first one that brokers of 4.0 and later serve; `needs_2_1_since`: the first one that needs
+    brokers of 2.1 (both KIP-896).
     `has_configs`: whether it takes configs by name; `separator` joins the words of a name. `translate_keys`: translates
     librdkafka's keys for a secured listener; None if the client can't connect to such a listener. `timeouts`: its usual
     time-outs, as fields of `Timings` (contract/lane/recovery.py).
@@ -58,6 +60,8 @@ class ClientKind:
     idempotent_in_flight: Sequence[int] = range(1, 6)
     group_settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     assigned_by_brokers_since: list[int] | None = None
+    served_by_4_since: list[int] | None = None
+    needs_2_1_since: list[int] | None = None
     has_configs: bool = True
     separator: str = "."
     translate_keys: KeyTranslation | None = None

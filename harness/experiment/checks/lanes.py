@@ -19,7 +19,7 @@ from kafka_chaos.contract.lane.lanes import (
     has_compaction,
     has_delivery_limit_per_group,
 )
-from kafka_chaos.contract.lane.metadata import may_elect_uncleanly
+from kafka_chaos.contract.lane.metadata import may_elect_uncleanly, release
 from kafka_chaos.contract.lane.share import USUAL_LIMIT
 from kafka_chaos.faults.fault import concerns
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, parse_client
@@ -204,6 +204,17 @@ def _check_client(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
     if client is None:
         return
     kind = client.kind
+    version = [int(number) for number in client.version.split(".") if number]
+    serves, needs = kind.served_by_4_since, kind.needs_2_1_since
+    for broker in sorted(map(release, {cluster.kafka_version, *cluster.broker_versions.values()})):
+        if broker >= (4, 0) and serves is not None and version < serves:
+            least = ".".join(map(str, serves))
+            yield (
+                ("client",),
+                f"expected {kind.name} {least} or later for brokers of 4.0 and later (KIP-896), got {client}",
+            )
+        if broker < (2, 1) and needs is not None and version >= needs:
+            yield ("client",), f"{client} needs brokers of 2.1 or later (KIP-896): expected an earlier {kind.name}"
     for key, role in ROLES.items():
         # A client that can be a loop has the loop's transactions, and need not support `transactional` lanes.
         needed = getattr(lane, key) is not None and (key != "transactional" or lane.loop is None)
@@ -215,7 +226,6 @@ def _check_client(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
             yield ("group", key), f"expected {' or '.join(supported)} for members of {client}, got {value}"
     for path, group in _groups_of(lane):
         since = kind.assigned_by_brokers_since
-        version = [int(number) for number in client.version.split(".") if number]
         if group.protocol == CONSUMER and (since is None or version < since):
             hint = "" if since is None else f": {kind.name} has the protocol since {since[0]}.{since[1]} (KIP-848)"
             yield (*path, "protocol"), f"expected classic for members of {client}, got consumer{hint}"

@@ -83,6 +83,21 @@ def test_what_a_client_lacks_is_refused_by_name(keys: dict[str, Any], message: s
     assert message in experiment(**keys)
 
 
+@pytest.mark.parametrize(
+    ("client", "version", "message"),
+    [
+        ("kafka-python 1.4.7", "4.3.1", "expected kafka-python 2.0.2 or later for brokers of 4.0 and later (KIP-896)"),
+        ("java 4.1.0", "0.11.0.3", "java 4.1.0 needs brokers of 2.1 or later (KIP-896)"),
+    ],
+)
+def test_a_client_is_refused_whose_protocol_the_brokers_do_not_have(client: str, version: str, message: str) -> None:
+    with pytest.raises(UsageFailure) as refused:
+        experiment_of(
+            {"name": "x", "cluster": {"kafka_version": version}, "lanes": [{"lane": "a", "client": client}]}, "file"
+        )
+    assert message in str(refused.value)
+
+
 def test_a_loop_is_of_a_client_that_can_be_one() -> None:
     lanes = [{"lane": "a"}, {"lane": "b", "client": "java", "loop": {"source": "a"}}]
     assert len(experiment_of({"name": "x", "lanes": lanes}, "file").phases[0].lanes) == 2
