@@ -135,7 +135,7 @@ class Node:
             # The engine thaws a paused process only after the signal is sent, so that the process does nothing more.
             with refusals_ignored():
                 self.container.kill(signal="SIGKILL")
-            self._await_exit("SIGKILL", timeout=20)
+            self._await_exit("SIGKILL", timeout=60)
 
     def stop(self, timeout: float = 60.0) -> None:
         """Send SIGTERM, unpause a paused process, and wait until the controlled shutdown has ended."""

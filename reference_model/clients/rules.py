@@ -53,8 +53,8 @@ class ClientRules:
 
 def _rules(given: Mapping[str, Any]) -> ClientRules:
     """`given`: as in rules.toml, where a release is a list, or "never"."""
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    return ClientRules(**{name: None if value == "never" else value for name, value in values.items()})
+    releases = {name: tuple(value) if value != "never" else None for name, value in given.items() if value is not True}
+    return ClientRules(**{**given, **releases})
 
 
 CLIENTS = {name: _rules(given) for name, given in package_toml(__package__, "rules.toml").items()}

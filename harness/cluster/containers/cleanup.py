@@ -118,7 +118,7 @@ def _remove_container(container: Any) -> None:
 
 @contextlib.contextmanager
 def refusals_ignored() -> Iterator[None]:
-    """Suppress the engine's errors that a thing is gone or being removed, does not run, or is still in use."""
+    """Suppress the engine's errors that a thing is gone or being removed, does not run, is a zombie or still used."""
     from docker.errors import APIError, NotFound
 
     try:
@@ -126,7 +126,8 @@ def refusals_ignored() -> Iterator[None]:
     except NotFound:
         pass
     except APIError as error:
-        if error.status_code not in (403, 409):  # 403: a network in use; 409: other conflicts
+        # 403: a network in use; 409: other conflicts; "is zombie": killed, which a busy engine has not noticed for 10 s
+        if error.status_code not in (403, 409) and "is zombie" not in str(error.explanation):
             raise
 
 

@@ -265,7 +265,8 @@ def _check_client_keys(lane: lane_specs.LaneSpec) -> Refusals:
         if dotted(key) in lane_specs.MEMBER_CONFIGS and not has_members:
             message = "expected a group or a loop: a lane's other consumers begin at the start and commit nothing"
             yield ("consumer_configs", key), message
-    is_librdkafka = lane.client.partition(" ")[0] == IN_PROCESS
+    client = parse_client(lane.client)
+    is_librdkafka = client is None or client.kind.name == IN_PROCESS
     if lane.consumer_configs and is_librdkafka:
         group = lane.group or (lane.loop and lane.loop.group)
         # With the protocol consumer (KIP-848), the client refuses configs that only classic members decide.

@@ -84,17 +84,21 @@ def test_what_a_client_lacks_is_refused_by_name(keys: dict[str, Any], message: s
 
 
 @pytest.mark.parametrize(
-    ("client", "version", "message"),
+    ("client", "cluster", "message"),
     [
-        ("kafka-python 1.4.7", "4.3.1", "expected kafka-python 2.0.2 or later for brokers of 4.0 and later (KIP-896)"),
-        ("java 4.1.0", "0.11.0.3", "java 4.1.0 needs brokers of 2.1 or later (KIP-896)"),
+        (
+            "kafka-python 1.4.7",
+            "4.3.1/kraft",
+            "expected kafka-python 2.0.2 or later for brokers of 4.0 and later (KIP-896)",
+        ),
+        ("java 4.1.0", "0.11.0.3/zookeeper", "java 4.1.0 needs brokers of 2.1 or later (KIP-896)"),
     ],
 )
-def test_a_client_is_refused_whose_protocol_the_brokers_do_not_have(client: str, version: str, message: str) -> None:
+def test_a_client_is_refused_whose_protocol_the_brokers_do_not_have(client: str, cluster: str, message: str) -> None:
+    version, _, mode = cluster.partition("/")
+    values = {"name": "x", "cluster": {"kafka_version": version, "metadata_mode": mode}}
     with pytest.raises(UsageFailure) as refused:
-        experiment_of(
-            {"name": "x", "cluster": {"kafka_version": version}, "lanes": [{"lane": "a", "client": client}]}, "file"
-        )
+        experiment_of({**values, "lanes": [{"lane": "a", "client": client}]}, "file")
     assert message in str(refused.value)
 
 

@@ -28,12 +28,12 @@ def test_the_reaper_is_started_once_and_not_for_a_cluster_that_is_kept(monkeypat
     assert not set_up_reaper(engine(image), keep=False)
 
 
-def refusal(status: int) -> APIError:
-    return APIError("no", response=SimpleNamespace(status_code=status))  # type: ignore[no-untyped-call]
+def refusal(status: int, why: str = "no") -> APIError:
+    return APIError("no", response=SimpleNamespace(status_code=status), explanation=why)  # type: ignore[no-untyped-call]
 
 
 def test_what_is_gone_or_does_not_run_is_no_error_and_any_other_refusal_is_one() -> None:
-    for error in (NotFound("gone"), refusal(403), refusal(409)):  # type: ignore[no-untyped-call]
+    for error in (NotFound("gone"), refusal(403), refusal(409), refusal(500, "PID 7 is zombie and")):  # type: ignore[no-untyped-call]
         with refusals_ignored():
             raise error
     with pytest.raises(APIError), refusals_ignored():
