@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +20,7 @@ T = TypeVar("T")
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals that ask a run to end."""
 
+CLIENT_NICE = 15  # brokers have 0
 _RESEND_DELAY_S = 0.02
 
 _arrived: list[int] = []
@@ -68,14 +70,24 @@ def signals_held_back() -> Iterator[None]:
             signal.raise_signal(arrived[-1])
 
 
-def new_client(client_class: Callable[[dict[str, Any]], T], configs: Mapping[str, object]) -> T:
-    """Make a confluent-kafka client of this class while the signals are held back.
+def new_client(client_class: Callable[[dict[str, Any]], T], configs: Mapping[str, object], *, yields: bool = True) -> T:
+    """Make a confluent-kafka client of this class while the signals are held back; `yields`: whether to brokers.
 
     The client's constructor is written in C and reads the configs with `PyObject_Str`, which runs signal handlers. If a
     handler raised, the constructor would raise a `TypeError` instead, and the interrupt would look like a wrong config.
     """
-    with signals_held_back():
-        return client_class(dict(configs))
+    with signals_held_back(), ThreadPoolExecutor(1, initializer=yield_to_brokers if yields else None) as thread:
+        return thread.submit(client_class, dict(configs)).result()
+
+
+def yield_to_brokers(process_id: int = 0) -> None:
+    """Let a process, or this thread (0), and what it starts, have the processor time that brokers leave.
+
+    All containers weigh as much as one thread, and librdkafka and kafka-python spin while a leader does not answer.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, process_id, CLIENT_NICE)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -263,7 +263,8 @@ class ConfluentKafka(Library):
                 getattr(self._client, method)(*timeout)
                 return
             except self.library.KafkaException as failure:
-                if not failure.args[0].retriable():
+                # In versions such as 2.3.0, a fenced producer's commit that failed is in progress for ever.
+                if not failure.args[0].retriable() or failure.args[0].code() == self.library.KafkaError._CONFLICT:
                     raise
             self._client.poll(POLL_SECONDS)
             if self._fatal is not None:

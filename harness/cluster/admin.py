@@ -72,7 +72,7 @@ class ClusterAdmin:
             "allow.auto.create.topics": False,
             **self.configs,
         }
-        self._client = new_client(AdminClient, self._settings)
+        self._client = new_client(AdminClient, self._settings, yields=False)
 
     def by_topic_names(self) -> Self:
         """A copy of this client whose methods take only names of topics, even if a lane is named like a topic."""
@@ -201,7 +201,7 @@ class ClusterAdmin:
                 return {partition.partition: future.result().offset for partition, future in answers.items()}
             except KafkaException as error:
                 refused = error.args[0].str()
-                self._client = new_client(AdminClient, self._settings)
+                self._client = new_client(AdminClient, self._settings, yields=False)
                 return None
 
         return wait_until(ask, f"the end offsets of {topic}", timeout=timeout, seen=lambda: refused)

@@ -27,6 +27,7 @@ from kafka_chaos.contract.command.errors import ClusterFailure, quoted
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import ClientFailed, ClientStarted
 from kafka_chaos.contract.lane.recovery import reported_timeouts
+from kafka_chaos.harness.signals import yield_to_brokers
 
 PROTOCOL = 1  # the version of the client protocol
 MAX_LINE_CHARACTERS = 4 * 2**20
@@ -113,6 +114,7 @@ class SupervisedProcess:
                 # session: if we are killed while the group is stopped, the kernel ends it.
                 process_group=0,
             )
+        yield_to_brokers(self._process.pid)
         self._thread = threading.Thread(target=self._listen, name=f"client-{self.name}", daemon=True)
         self._thread.start()
         self.order("begin", protocol=PROTOCOL, **self.begin)

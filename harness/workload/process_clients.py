@@ -24,7 +24,7 @@ from kafka_chaos.harness.workload.settings import LoadSettings
 
 _COMMIT, _ABORT = "commit", "abort"
 _MAX_UNANSWERED = 100_000
-_LEAVE_TIMEOUT_S = 10.0
+_LEAVE_TIMEOUT_S = 30.0
 
 
 class ReportedError(KafkaError):

@@ -1,5 +1,6 @@
 """Signals that ask a run to end: held back where they would be misread, never lost, distinguished from errors."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kafka_chaos.harness.signals import END_SIGNALS, new_client, signals_held_back
+from kafka_chaos.harness.signals import CLIENT_NICE, END_SIGNALS, new_client, signals_held_back
 from tests.harness.signals import NOT_IGNORING
 
 
@@ -54,6 +55,15 @@ def test_a_client_is_made_before_the_interrupt_is_delivered() -> None:
     with pytest.raises(KeyboardInterrupt):
         new_client(make, {KeyWithSignal("client.id"): "a", "log_level": 0})
     assert len(made) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have nice values of their own on Linux alone")
+def test_the_threads_of_a_client_yield_to_brokers_and_no_other() -> None:
+    def nice(_: object) -> int:
+        return os.getpriority(os.PRIO_PROCESS, 0)
+
+    before = nice({})
+    assert (new_client(nice, {}), nice({})) == (max(CLIENT_NICE, before), before)
 
 
 def ended(body: str, *by: str) -> subprocess.CompletedProcess[str]:

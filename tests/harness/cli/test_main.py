@@ -77,7 +77,7 @@ ERRORS = [
     (NotADirectoryError(errno.ENOTDIR, "no", "/f/x"), 64, "/f/x: Not a directory: a file is where"),
     (PermissionError(errno.EACCES, "no", "/f/x"), 64, "/f/x: Permission denied: choose"),
     (RequestException("timed out"), 3, "the Docker engine failed: timed out; `kafka-chaos doctor`"),
-    (APIError("500", explanation="full"), 3, "failed: 500 (\"full\"); `kafka-chaos doctor` says what this machine la"),
+    (APIError("500", explanation="full"), 3, 'failed: 500 ("full"); `kafka-chaos doctor` says what this machine la'),
     (MemoryError(), 3, "no memory is left"),
     (ModuleNotFoundError("No module named 'pyspark'", name="pyspark"), 3, "package pyspark is not installed"),
 ]

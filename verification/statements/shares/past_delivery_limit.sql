@@ -7,8 +7,7 @@ SELECT lane, last.`partition` AS `partition`, last.`offset` AS `offset`, produce
 FROM (
   SELECT lane, producer_id, seq, delivery_limit, MAX(STRUCT(n, `partition`, `offset`)) AS last
   FROM (
-    SELECT d.lane, d.producer_id, d.seq, d.`partition`, d.`offset`, s.delivery_limit, GREATEST(
-        MAX(d.delivery_count),
+    SELECT d.lane, d.producer_id, d.seq, d.`partition`, d.`offset`, s.delivery_limit, GREATEST(MAX(d.delivery_count),
         COUNT(DISTINCT CASE WHEN s.faults = 0 AND d.acknowledgement = 'release' AND d.outcome = 'ok' THEN d.delivered_ns END)
       ) AS n
     FROM deliveries d

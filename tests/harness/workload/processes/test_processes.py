@@ -1,5 +1,6 @@
 """Clients as processes, well-behaved and broken, without brokers: what becomes of what they say."""
 
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.signals import CLIENT_NICE
 from kafka_chaos.harness.workload.client_process import MAX_LINE_CHARACTERS
 from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
@@ -134,6 +136,12 @@ def test_another_version_than_was_asked_for_is_a_problem(tmp_path: Path, version
     assert (made.started.ready, made.started.notices) == ([("fake", "1.2")], ["fake: hello"])
     assert problem in made.problem
     assert bool(problem) == bool(made.problem)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it does so on Linux alone")
+def test_it_yields_to_brokers(tmp_path: Path) -> None:
+    made = Produced("import os; tell('notice', text=str(os.getpriority(os.PRIO_PROCESS, 0)))", tmp_path)
+    assert made.started.notices == [f"fake: {CLIENT_NICE}"]
 
 
 def test_one_that_does_not_leave_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
