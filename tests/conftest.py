@@ -30,12 +30,8 @@ settings.load_profile("day")
 
 CHROMIUM = Path("/usr/bin/chromium")
 _FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    *("--no-sandbox", "--disable-gpu", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 _numbers = itertools.count(1)
 
@@ -51,7 +47,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose a shard's tests; let the workers of `-n` have whole levels."""
     if shard := config.getoption("shard"):
-        chosen = [item for item in items if _is_of(item, shard)]
+        slow = [item for item in items if item.get_closest_marker("slow") is not None]
+        chosen = [item for item in slow if shard_of(item.nodeid.partition("::")[0]) == shard]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
         items[:] = chosen
     # What a worker knows of `--dist loadgroup`.
@@ -72,10 +69,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         for item in session.items:
             if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
                 raise pytest.UsageError(f"this pytest-xdist does not group tests with pytest {pytest.__version__}")
-
-
-def _is_of(item: pytest.Item, shard: str) -> bool:
-    return item.get_closest_marker("slow") is not None and shard_of(item.nodeid.partition("::")[0]) == shard
 
 
 def _level(item: pytest.Item) -> int:

@@ -44,13 +44,9 @@ def test_what_is_lost_and_doubled_is_what_was_predicted(run: RunResult) -> None:
         if "idempotent" in name:
             assert (lane.predicted[Anomaly.DUPLICATE], lane.count(Anomaly.DUPLICATE)) == (Status.FORBIDDEN, 0)
 
-
-def test_the_longest_gap_without_acknowledgement_spans_the_fault(run: RunResult) -> None:
-    assert run.gaps["idempotent"] > 2
-    assert run.gaps["cut-idempotent"] > 2
-
-
-def test_the_lost_records_are_traced_to_the_truncation_that_dropped_them(run: RunResult) -> None:
+    # The longest gap without an acknowledgement spans the fault.
+    assert min(run.gaps["idempotent"], run.gaps["cut-idempotent"]) > 2
+    # What is lost is traced to the truncation that dropped it.
     events = (run.path / "events.jsonl").read_text()
     assert '"type": "log_truncated"' in events
     assert "due to leader epoch and offset" in events
