@@ -155,6 +155,7 @@ bench: demo
 	$(BIN)/python benchmarks/links.py
 	$(BIN)/python benchmarks/load.py
 	$(BIN)/python benchmarks/clients.py
+	$(BIN)/python benchmarks/yielding.py
 	$(BIN)/python benchmarks/transactions.py
 	$(BIN)/python benchmarks/run_to_verdict.py
 	$(BIN)/python benchmarks/run_to_verdict.py --engine duckdb
