@@ -205,16 +205,12 @@ def _check_client(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
         return
     kind = client.kind
     version = [int(number) for number in client.version.split(".") if number]
-    serves, needs = kind.served_by_4_since, kind.needs_2_1_since
-    for broker in sorted(map(release, {cluster.kafka_version, *cluster.broker_versions.values()})):
-        if broker >= (4, 0) and serves is not None and version < serves:
-            least = ".".join(map(str, serves))
-            yield (
-                ("client",),
-                f"expected {kind.name} {least} or later for brokers of 4.0 and later (KIP-896), got {client}",
-            )
-        if broker < (2, 1) and needs is not None and version >= needs:
-            yield ("client",), f"{client} needs brokers of 2.1 or later (KIP-896): expected an earlier {kind.name}"
+    releases = [release(number) for number in (cluster.kafka_version, *cluster.broker_versions.values())]
+    if max(releases) >= (4, 0) and kind.served_by_4_since is not None and version < kind.served_by_4_since:
+        least = f"{kind.name} {'.'.join(map(str, kind.served_by_4_since))}"
+        yield ("client",), f"expected {least} or later for brokers of 4.0 and later (KIP-896), got {client}"
+    if min(releases) < (2, 1) and kind.needs_2_1_since is not None and version >= kind.needs_2_1_since:
+        yield ("client",), f"{client} needs brokers of 2.1 or later (KIP-896): expected an earlier {kind.name}"
     for key, role in ROLES.items():
         # A client that can be a loop has the loop's transactions, and need not support `transactional` lanes.
         needed = getattr(lane, key) is not None and (key != "transactional" or lane.loop is None)

@@ -4,8 +4,7 @@ SELECT c.lane, c.`partition`, c.start AS `offset`
 FROM (
   SELECT lane, `partition`, MAX(log_start) AS start, MIN(high_watermark) AS mark
   FROM checkpoints
-  GROUP BY lane, `partition`
-  HAVING COUNT(log_start) = COUNT(*)
+  GROUP BY lane, `partition` HAVING COUNT(log_start) = COUNT(*)
 ) c
 JOIN lanes l USING (lane)
 LEFT JOIN partition_ends e USING (lane, `partition`)

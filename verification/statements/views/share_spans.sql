@@ -1,5 +1,5 @@
--- By share group and partition the first start offset that was told, or a lower one that was given, and how far the group was `past` records at the last
--- report: to the start offset, and where it had no lag, past what was acknowledged before, or given and is in the log.
+-- By share group and partition the first start offset that was told, or a lower one given, and how far the group was `past`
+-- records at the last report: to the start offset, and without a lag past what was acknowledged before, or given and in the log.
 --
 -- What the share coordinator has written last trails by the acknowledgements that it was written with.
 SELECT
