@@ -1,8 +1,14 @@
-"""The shards of the night: which of them runs the slow tests of which modules.
+"""The shards of the night: which of them runs the slow tests of which modules, and which cases are left to them.
 
 Guarantee: every test module belongs to exactly one shard; the longest path that it begins with decides. Each shard ends
 within an hour on two cores (`benchmarks/test_times.py --shard NAME` measures it).
 """
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from _pytest.mark import ParameterSet
 
 SHARDS = {
     "model": ("tests/reference_model", "tests/contract"),
@@ -18,6 +24,11 @@ SHARDS = {
     "users": ("tests/harness", "tests/plugin", "tests/project", "tests/test_docs.py", "tests/test_packaging.py"),
 }
 """The beginnings of paths by shard."""
+
+
+def a_third_by_day(values: Iterable[Any]) -> list[ParameterSet]:
+    """Parameters of a test: every third by day, all at night."""
+    return [pytest.param(value, marks=[pytest.mark.slow] if at % 3 else []) for at, value in enumerate(values)]
 
 
 def shard_of(path: str) -> str:

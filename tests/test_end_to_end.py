@@ -11,11 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.runner import run_experiment
+from kafka_chaos.verification import spark_session
 from tests.harness.leftovers import left_of
+from tests.verification.samples.engines import assert_both_agree
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -24,7 +27,8 @@ SMALL = Path(__file__).parent / "harness" / "run" / "small.yaml"
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
-    return run_experiment(load_experiment(SMALL), root=tmp_path_factory.mktemp("runs"))
+    experiment = load_experiment(SMALL)
+    return run_experiment(experiment, root=tmp_path_factory.mktemp("runs"), engine=Engine.DUCKDB)
 
 
 @pytest.fixture
@@ -114,6 +118,15 @@ def test_a_planted_loss_is_a_violation(copy_of_run: Path) -> None:
     finding = next(row for row in pq.read_table(copy_of_run / "findings").to_pylist() if row["anomaly"] == "lost_write")
     # Whoever led after its acknowledgement had it.
     assert finding["cause"].startswith("unexplained: no later leader began at or below it")
+
+
+def test_both_engines_find_the_same_in_it(copy_of_run: Path) -> None:
+    """Lost, altered and read elsewhere: by Spark as by DuckDB."""
+    change(copy_of_run / "log", lambda rows: [r for r in rows if (r["lane"], r["seq"]) != ("idempotent", 100)])
+    change(copy_of_run / "log", lambda rows: [r | {"key": "b"} if r["seq"] == 200 else r for r in rows])
+    change(copy_of_run / "consumed", lambda rows: [r | {"offset": 10**6} if r["seq"] == 300 else r for r in rows])
+    assert_both_agree(copy_of_run, spark=spark_session())
+    assert len({anomaly for found in counts_in(copy_of_run).values() for anomaly in found}) > 3
 
 
 def test_a_proof_that_is_missing_makes_the_verdict_unknown(copy_of_run: Path) -> None:

@@ -11,6 +11,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model import predict_cached
 from kafka_chaos.reference_model.compare import Cluster
+from tests.night import a_third_by_day
 
 ROWS = json.loads(benchmark.RESULTS.read_text())
 PRODUCERS = {"acks0": {"acks": "0"}, "acks1": {"acks": "1"}, "all": {}, "all-idempotent": {"idempotence": True}}
@@ -23,7 +24,7 @@ def lanes(name: str) -> Iterator[tuple[str, Lane]]:
             yield cluster, lane
 
 
-@pytest.mark.parametrize("name", benchmark.EXPERIMENTS)
+@pytest.mark.parametrize("name", a_third_by_day(benchmark.EXPERIMENTS))
 @pytest.mark.parametrize("replicas", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_the_statuses_are_those_of_the_model(name: str, replicas: int) -> None:
     recorded = {row["cluster"]: row["lanes"] for row in ROWS if row["experiment"] == name}
@@ -35,7 +36,7 @@ def test_the_statuses_are_those_of_the_model(name: str, replicas: int) -> None:
             assert {anomaly: predict_cached(lane).status(anomaly) for anomaly in Anomaly} == found, (cluster, lane)
 
 
-@pytest.mark.parametrize("fault", ["kill", "stop", "partition"])
+@pytest.mark.parametrize("fault", a_third_by_day(["kill", "stop", "partition"]))
 def test_without_unclean_election_only_a_loss_of_power_makes_a_difference(fault: str) -> None:
     for settings, minimum in product(PRODUCERS.values(), (1, 2)):
         lane = Lane(lane="asked", replication_factor=2, min_insync_replicas=minimum, faults=(fault,), **settings)

@@ -1,6 +1,6 @@
-"""Both engines give the same verdict.json and the same findings: by day of one run with an anomaly of each kind.
+"""Both engines give the same verdict.json and the same findings of a run with an anomaly of each kind.
 
-At night, `verified` sends every sample of these folders through both.
+By day, `test_end_to_end` compares them on a run of brokers; at night, `verified` sends every sample through both.
 """
 
 import json
@@ -18,7 +18,7 @@ from tests.verification.samples.engines import assert_both_agree, verified_by_bo
 from tests.verification.samples.mutations import conforming, null
 from tests.verification.samples.run_dirs import Rows, read_causes, write_histories
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def lanes_with_each_anomaly() -> dict[str, LaneHistory]:
@@ -56,7 +56,6 @@ def test_both_engines_agree_on_every_anomaly_at_once(tmp_path: Path, spark: Any)
     assert anomalies >= {*(plant.__name__ for plant in PLANTS), "zombie_commit", "dependency_cycle", "owned_twice"}
 
 
-@pytest.mark.slow
 def test_both_engines_refuse_with_the_same_words(tmp_path: Path, spark: Any) -> None:
     spoilt = (
         conforming().send(3, None, "info").send(7, None, "info"),

@@ -10,7 +10,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.verification import RunDirectoryError, verify, verify_frames
 from tests.verification.samples.mutations import conforming, violating
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 TABLES = ("produced", "consumed", "log", "replicas")
 
@@ -23,7 +23,6 @@ def frames_of(run_dir: Path, spark: Any) -> dict[str, Any]:
     return {name: spark.table(f"a_{name}") for name in TABLES if (run_dir / name).exists()}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["conforming", "violating"])
 def test_frames_are_judged_as_a_run_directory_is(tmp_path: Path, spark: Any, kind: str) -> None:
     rows = conforming() if kind == "conforming" else violating()
@@ -35,7 +34,6 @@ def test_frames_are_judged_as_a_run_directory_is(tmp_path: Path, spark: Any, kin
     assert verdict.tables["log"].rows_as_read == verdict.tables["log"].rows_by_footer == 40
 
 
-@pytest.mark.slow
 def test_frames_without_metadata_name_what_is_not_judged(tmp_path: Path, spark: Any) -> None:
     rows = conforming()
     run_dir = rows.write(tmp_path / "run")

@@ -22,6 +22,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
 from kafka_chaos.verification.lacks import Doubt
 from kafka_chaos.verification.spark.tuning import tuned
 from kafka_chaos.verification.statements.library import RELATIONS, statements
+from tests.night import a_third_by_day
 from tests.verification.oracle.rows import Assigned, Produced, Read, Replicated, Transaction
 from tests.verification.samples.planted_groups import Histories, clean, owned_twice
 from tests.verification.samples.run_dirs import Rows, write_json
@@ -468,7 +469,7 @@ def test_a_clean_run_with_plain_lanes_has_no_doubt(tmp_path: Path, name: str) ->
     assert doubts_of(rows.write(tmp_path / "run")) == {}
 
 
-@pytest.mark.parametrize("name", PLAIN_BROKEN)
+@pytest.mark.parametrize("name", a_third_by_day(PLAIN_BROKEN))
 def test_plain_lanes_have_doubts_too(tmp_path: Path, name: str) -> None:
     change, problem = PLAIN_BROKEN[name]
     rows = plain_run()
@@ -477,9 +478,7 @@ def test_plain_lanes_have_doubts_too(tmp_path: Path, name: str) -> None:
     assert any(problem in doubt.text for doubt in doubts["a"]), doubts
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if at % 3 else []) for at, name in enumerate(BROKEN)]
-)
+@pytest.mark.parametrize("name", a_third_by_day(BROKEN))
 def test_what_does_not_resolve_is_a_doubt_that_names_it(tmp_path: Path, name: str) -> None:
     change, lane, problem = BROKEN[name]
     run = clean()
@@ -488,7 +487,7 @@ def test_what_does_not_resolve_is_a_doubt_that_names_it(tmp_path: Path, name: st
     assert any(problem in doubt.text for doubt in doubts[lane]), doubts
 
 
-@pytest.mark.parametrize("name", [None, *PLANNED_BROKEN])
+@pytest.mark.parametrize("name", a_third_by_day([None, *PLANNED_BROKEN]))
 def test_a_run_of_this_project_says_more(tmp_path: Path, name: str | None) -> None:
     rows, problem = plain_run(), None
     if name is not None:
@@ -579,6 +578,7 @@ def test_what_a_group_hides_is_unknown(tmp_path: Path, name: str) -> None:
     assert GroupAnomaly.OWNED_TWICE in lane.not_judged
 
 
+@pytest.mark.usefixtures("everything_forbidden")
 def test_a_lane_with_a_doubt_is_unknown_for_what_rests_on_it(tmp_path: Path) -> None:
     run = clean()
     BROKEN["no end"][0](run)

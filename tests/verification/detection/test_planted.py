@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from kafka_chaos.contract.anomalies import WIDEST_LISTED_GAP, Anomaly, Verdict
+from tests.night import a_third_by_day
 from tests.verification.oracle.anomalies import check
 from tests.verification.oracle.rows import Case, LaneHistory, Produced, Read, Replicated, Stored, case_order
 from tests.verification.samples.engines import Verified, counted, verified_by_duckdb
@@ -310,7 +311,7 @@ ALONE: list[Callable[[LaneHistory, int], object]] = [
 
 
 @pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 3])
-@pytest.mark.parametrize("plant", ALONE, ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("plant", a_third_by_day(ALONE), ids=lambda plant: plant.__name__)
 def test_an_anomaly_that_is_alone_in_its_run(
     tmp_path: Path, plant: Callable[[LaneHistory, int], object], stride: int
 ) -> None:

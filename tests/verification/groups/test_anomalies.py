@@ -7,6 +7,7 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.groups import GroupAnomaly
+from tests.night import a_third_by_day
 from tests.verification.oracle.groups import FOUND
 from tests.verification.samples.engines import Verified
 from tests.verification.samples.planted_groups import PLANTS, Plant, expected
@@ -27,7 +28,7 @@ CAUSES = {
 """By plant what its findings say of why."""
 
 
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("plant", a_third_by_day(PLANTS), ids=lambda plant: plant.__name__)
 def test_planted_anomalies_are_found_and_nothing_else(
     tmp_path: Path, verified: Verified, plant: Callable[[], Plant]
 ) -> None:

@@ -240,7 +240,11 @@ TRANSACTIONS = replace(LANE, idempotence=True, transactional=Transactional(size=
 
 
 @pytest.mark.parametrize(
-    ("fault", "ruled_out"), [("kill", {TransactionAnomaly.LOST_TRANSACTION: Status.FORBIDDEN}), ("power-loss", {})]
+    ("fault", "ruled_out"),
+    [
+        ("kill", {TransactionAnomaly.LOST_TRANSACTION: Status.FORBIDDEN}),
+        pytest.param("power-loss", {}, marks=pytest.mark.slow),
+    ],
 )
 def test_transactions_lose_what_their_partitions_lose_and_what_the_coordinator_s_topic_may(
     fault: str, ruled_out: dict[TransactionAnomaly, Status]

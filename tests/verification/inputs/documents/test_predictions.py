@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.lanes import InternalTopic, Lane
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.reference_model.predict import cache
@@ -146,15 +146,23 @@ def test_a_prediction_that_makes_no_sense_is_refused(tmp_path: Path, lanes: Any,
 
 def test_a_transactional_lane_has_statuses_for_the_anomalies_of_transactions() -> None:
     """By the model itself, with a stricter status from prediction.json, which has them apart."""
-    smallest = Transactional(size=1)
-    lane = Lane(lane="a", idempotence=True, transactional=smallest, replication_factor=1, faults=("power-loss",))
+    # Its answer ships with the package.
+    lane = Lane(
+        lane="a",
+        replication_factor=2,
+        min_insync_replicas=2,
+        idempotence=True,
+        transactional=Transactional(size=20, abort=0.2, producers=2, timeout_ms=6000),
+        transaction_state=InternalTopic(replication_factor=3),
+        faults=("pause", "kill"),
+    )
     computed = prediction_of(None, lane, None).statuses
     assert set(computed) == set(lane.anomalies)
     read, cycle = TransactionAnomaly.ABORTED_READ, TransactionAnomaly.DEPENDENCY_CYCLE
-    assert (computed[read], computed[cycle]) == (Status.PERMITTED, Status.FORBIDDEN)
-    stricter = GivenPrediction({read: Status.FORBIDDEN})
-    assert prediction_of(None, lane, stricter).statuses[read] == Status.FORBIDDEN
-    looser = GivenPrediction({cycle: Status.PERMITTED})
+    assert (computed[read], computed[cycle]) == (Status.FORBIDDEN, Status.PERMITTED)
+    stricter = GivenPrediction({cycle: Status.FORBIDDEN})
+    assert prediction_of(None, lane, stricter).statuses[cycle] == Status.FORBIDDEN
+    looser = GivenPrediction({read: Status.PERMITTED})
     with pytest.raises(RunDirectoryError, match="permitted, but the model says forbidden"):
         prediction_of(None, lane, looser)
 
