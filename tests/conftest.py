@@ -37,6 +37,7 @@ _numbers = itertools.count(1)
 
 # What needs the machine's engine, its JVM or its browser: each is one after the other, in one worker, and begins first.
 _ONE_BY_ONE = ("cluster", "spark", "browser")
+_CLOSES_CLUSTERS: list[Callable[[], None]] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -69,6 +70,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         for item in session.items:
             if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
                 raise pytest.UsageError(f"this pytest-xdist does not group tests with pytest {pytest.__version__}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Remove the session's clusters after the last test on them: an idle one takes a twentieth of a processor."""
+    if _level(item) == 0 and (nextitem is None or _level(nextitem) > 0):
+        for close in _CLOSES_CLUSTERS:
+            close()
 
 
 def _level(item: pytest.Item) -> int:
@@ -106,6 +115,7 @@ def no_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def clusters() -> Iterator[SharedClusters]:
     shared = SharedClusters()
+    _CLOSES_CLUSTERS.append(shared.close)
     yield shared
     shared.close()
 
@@ -126,6 +136,7 @@ def cluster(clusters: SharedClusters, layout: ClusterLayout) -> Cluster:
 def pool() -> Iterator[ClusterPool]:
     """Clusters for scenarios, started on first use."""
     with ClusterPool() as running:
+        _CLOSES_CLUSTERS.append(running.__exit__)
         yield running
 
 

@@ -46,7 +46,7 @@ def test_the_usual_comparisons_need_no_search(before: str, after: str, tmp_path:
     assert found.asked == len(LANES) * len(FAULT_SETS)
 
 
-MOST_STATES = 330
+MOST_STATES = 300
 KEYS = [
     pytest.param(key, marks=[pytest.mark.slow] if body["scope"]["states"] > MOST_STATES else [], id=key[:8])
     for key, body in SHIPPED.items()

@@ -5,7 +5,7 @@ import pytest
 from kafka_chaos.reference_model.protocol import isr, leaders
 from kafka_chaos.reference_model.protocol.axioms import Axiom
 from kafka_chaos.reference_model.protocol.entries import EPOCH_SHIFT, content_of, entry_of, leader_epoch_of
-from kafka_chaos.reference_model.protocol.quorum import forces_election, may_expire_sessions, stays_active
+from kafka_chaos.reference_model.protocol.quorum import forces_election
 from kafka_chaos.reference_model.protocol.sequences import Batch, Refusal, check_batch, renews_epoch
 
 
@@ -78,17 +78,8 @@ def test_a_producer_renews_its_epoch_only_behind_what_was_acknowledged() -> None
     assert not renews_epoch(Refusal.INVALID_PRODUCER_EPOCH, follows_acknowledged=True)
 
 
-def test_without_a_majority_an_active_controller_resigns_since_3_7() -> None:
-    found = {(reached, since): stays_active(reached, 3, resigns=since) for reached in (1, 2) for since in (True, False)}
-    assert found == {(1, True): False, (1, False): True, (2, True): True, (2, False): True}
-
-
 TRUTHS = [(True, True), (True, False), (False, True), (False, False)]
 
 
 def test_who_has_campaigned_alone_disturbs_unless_it_asks_first() -> None:
     assert [forces_election(campaigned, asks_first=asks) for campaigned, asks in TRUTHS] == [False, True, False, False]
-
-
-def test_sessions_are_in_doubt_after_an_interruption_and_while_brokers_stayed_with_the_former_controller() -> None:
-    assert [may_expire_sessions(*known) for known in TRUTHS] == [True, True, True, False]

@@ -22,10 +22,12 @@ from tests.parquet import rows_in
 KILLED_HARNESS = """
 import os, signal, sys
 from unittest.mock import Mock
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
 begin = {"lane": "orders", "role": "producer"}
 client = SupervisedProcess([sys.executable, "-c", "input(); input()"], begin, Mock(), name="p", on_notice=print)
 client.pause()
+wait_until(lambda: client.state()["Paused"], "the process to be stopped", timeout=30)
 os.write(1, str(client.state()["Pid"]).encode())
 os.kill(os.getpid(), signal.SIGKILL)
 """
