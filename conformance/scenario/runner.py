@@ -60,7 +60,7 @@ class Tally:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The tally as JSON values, with the least, median and most seconds."""
+        """The tally as JSON values, with the minimum, median and maximum of the seconds."""
         counts = {"runs": self.runs, "conforms": self.conforms, "violation": self.violation, "unknown": self.unknown}
         times = (min(self.seconds), median(self.seconds), max(self.seconds)) if self.seconds else (None, None, None)
         rounded = [None if time is None else round(time, 1) for time in times]
@@ -131,8 +131,8 @@ def run_scenario(
 
 
 def _crash_text(error: Exception) -> str:
-    """The words for a scenario that crashed: the error, and its place in the project's own code."""
+    """The reason of a crashed scenario: the error, and the innermost frames outside of site-packages."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "site-packages" not in frame.filename] or frames
-    where = " < ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(own[-4:]))
+    shown = [frame for frame in frames if "site-packages" not in frame.filename] or frames
+    where = " < ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(shown[-4:]))
     return f"crashed with {type(error).__name__}: {error} (at {where})"

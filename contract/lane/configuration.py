@@ -1,6 +1,6 @@
 """The meaning of every configuration key for a prediction, as configuration.toml states it.
 
-Guarantee: a key that configuration.toml lacks counts as one that the model does not know, whatever its value.
+Guarantee: a key that configuration.toml does not list is unmodelled, whatever its value.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -55,7 +55,7 @@ def _holds(rule: str, bound: Any, value: object) -> bool:
         return False
 
 
-UNCLASSIFIED = Classification(UNMODELLED, "nobody has said what it changes", frozenset(ALL_ANOMALIES))
+UNCLASSIFIED = Classification(UNMODELLED, "configuration.toml does not list it", frozenset(ALL_ANOMALIES))
 
 
 def dotted(key: str) -> str:
@@ -64,7 +64,7 @@ def dotted(key: str) -> str:
 
 
 def classifications(kind: str, key: str) -> Iterator[Classification]:
-    """What configuration.toml says about a key of a kind, group by group: each key of Kafka is in exactly one group."""
+    """The classifications of a key in configuration.toml: exactly one for a key of Kafka's, none for an unknown key."""
     kinds = (kind, _CLIENT) if kind in ("producer", "consumer") else (kind,)
     for group in _TABLE["group"]:
         if any(fnmatchcase(key, pattern) for name in kinds for pattern in group.get(name, ())):
@@ -96,7 +96,7 @@ def _anomalies_of(names: Iterable[str]) -> Iterator[AnyAnomaly]:
 def unjudged_by(key: str) -> Mapping[AnyAnomaly, str]:
     """The anomalies that are not judged where an experiment lists this key under `assume`, each with the reason.
 
-    These are the anomalies that the key touches in any of its kinds; none, if the model knows the key in every kind.
+    They are the anomalies that it touches as a broker's, topic's, producer's or consumer's key, where it is unmodelled.
     """
     groups = [group for kind in KINDS for group in classifications(kind, key)] or [UNCLASSIFIED]
     return {

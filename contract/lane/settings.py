@@ -54,21 +54,21 @@ def check(settings: Any, prefix: str = "") -> None:
 
 
 def _validity(value: Any, setting: Field[Any]) -> tuple[bool, str]:
-    """Whether a setting may have a value, and which values it may have, in words."""
-    kind, key = str(setting.type).removesuffix(" | None"), setting.metadata
+    """Whether a setting may have a value, and its valid values in words. Other types (tuples, settings) always pass."""
+    kind, metadata = str(setting.type).removesuffix(" | None"), setting.metadata
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if key["choices"]:
-        return value in key["choices"], f"one of {', '.join(map(str, key['choices']))}"
+    if metadata["choices"]:
+        return value in metadata["choices"], f"one of {', '.join(map(str, metadata['choices']))}"
     if kind == "int":
-        least, most = key["least"], key["most"]
+        least, most = metadata["least"], metadata["most"]
         is_valid = isinstance(value, int) and is_number and value >= least and (most is None or value <= most)
         bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
         return is_valid, f"a whole number {bounds}"
     if kind == "float":
-        return is_number and 0 <= value <= 1, "a share from 0 to 1"
+        return is_number and 0 <= value <= 1, "a fraction from 0 to 1"
     if kind == "bool":
         return isinstance(value, bool), "true or false"
-    return kind != "str" or (isinstance(value, str) and len(value) >= key["least"]), "a non-empty name"
+    return kind != "str" or (isinstance(value, str) and len(value) >= metadata["least"]), "a non-empty name"
 
 
 def checked_object(settings: type[Any], entry: object, lane_key: str = "") -> dict[str, Any]:

@@ -25,7 +25,7 @@ Rule = tuple[str, ...]
 class RuleSet:
     """The rules of one fault in one container, by hook (`INPUT` or `OUTPUT`).
 
-    The chains' names begin with `name`, which no other fault has.
+    The chains' names begin with `name`, which differs between unequal faults.
     """
 
     name: str
@@ -90,10 +90,10 @@ def _run(node: NodeControl, script: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacketFilterFault(Fault):
-    """A fault that consists of packet filter rules, which end with the process. Proof: packets that matched."""
+    """A fault made of packet filter rules, which vanish when the node's process ends. Proof: packets that matched."""
 
     ends_with_process: ClassVar[bool] = True
-    # Packet loss amounts to a cut at most. The model's partition may cut off clients, too, as `isolate` does.
+    # Packet loss does no more than a partition does. The model's partition may include clients, as `isolate` does.
     counts_as: ClassVar[str] = "partition"
 
     def _hooks(self) -> Sequence[str]:
@@ -102,7 +102,7 @@ class PacketFilterFault(Fault):
 
     def _chains(self) -> RuleSet:
         """The fault's own chains without their rules, which are not needed to count packets or to remove the chains."""
-        return RuleSet(chain_name(self), dict.fromkeys(self._hooks(), ()))
+        return RuleSet(chain_prefix(self), dict.fromkeys(self._hooks(), ()))
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
         return self._chains().match_proof(node)
@@ -116,7 +116,7 @@ class PacketFilterFault(Fault):
         return f"{counted_packets(evidence)} dropped"
 
 
-def chain_name(fault: object) -> str:
+def chain_prefix(fault: object) -> str:
     """The beginning of the names of a fault's chains, the same for equal faults."""
     return f"KC-{zlib.crc32(repr(fault).encode()):08x}"
 

@@ -10,7 +10,7 @@ from annotated_types import Interval
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, run_on_all
-from kafka_chaos.faults.network.packet_filter import PacketFilterFault, Rule, RuleSet, chain_name, counted_packets
+from kafka_chaos.faults.network.packet_filter import PacketFilterFault, Rule, RuleSet, chain_prefix, counted_packets
 
 _PORTS = {"replication": 9092, "control": 9091}
 """Listener ports that can be cut separately: replication (followers fetch from it) and control (controller to broker
@@ -43,7 +43,7 @@ class Partition(PacketFilterFault):
         """Install the rules on the targets that run and lack them."""
         peers = self._peers(cluster, nodes)
         by_hook = {hook: [self._rule(hook, peer) for peer in peers] for hook in self._hooks()}
-        run_on_all(nodes, RuleSet(chain_name(self), by_hook).install)
+        run_on_all(nodes, RuleSet(chain_prefix(self), by_hook).install)
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
         proof = self._chains().match_proof(node)
@@ -90,7 +90,7 @@ class Isolate(PacketFilterFault):
     appearance: ClassVar[Appearance] = Appearance("#8a2f6b", "#d98abf", Pattern.BACK_DIAGONALS)
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
-        RuleSet(chain_name(self), _ALL_BUT_LOOPBACK).install(node)
+        RuleSet(chain_prefix(self), _ALL_BUT_LOOPBACK).install(node)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,4 +109,4 @@ class PacketLoss(PacketFilterFault):
         by_chance = ("-m", "statistic", "--mode", "random", "--probability", f"{self.percent / 100:.4f}")
         others = [broker for broker in cluster.brokers.values() if broker.name != node.name]
         rules = [("-s", other.address, *by_chance, "-j", "DROP") for other in others]
-        RuleSet(chain_name(self), {"INPUT": rules}).install(node)
+        RuleSet(chain_prefix(self), {"INPUT": rules}).install(node)

@@ -22,7 +22,7 @@ MOST_SHOWN = 3  # files that a message names
 _SHELL_FUNCTIONS = package_text(__package__, "log_files.sh")
 _BYTES = b"kafka-chaos was "
 """The bytes that `corrupted-segment` writes. They damage any batch that they hit: a checksum covers all but its first
-17 bytes (12 in formats 0 and 1), and in these they replace its length, which then points beyond the segment's end."""
+17 bytes (12 in formats 0 and 1); written within those, they overwrite the batch's length, which then is too large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +67,11 @@ class LogFileFault(Fault):
         if node.state()["Running"]:
             return Proof(False, {}, "the process still runs")
         if not before:
-            return Proof(False, {}, "there was no such file, or the broker had ended before the fault")
+            return Proof(False, {}, "it had no file to change, or had ended before the fault")
         return self._change_proof(node, before)
 
     def _change_proof(self, node: NodeControl, before: Sizes) -> Proof:
-        """The proof that each file has the size that the fault leaves (`_size_after`), as Docker sees it."""
+        """The proof that each file has the size `_size_after`: read by the engine, since the container does not run."""
         files = {path: (size, shell_of(node).file_size(path)) for path, size in before.items()}
         unchanged = [path for path, (size, now) in files.items() if now != self._size_after(size)]
         return Proof(not unchanged, {"files": files}, f"not changed as expected: {first_of(unchanged, MOST_SHOWN)}")

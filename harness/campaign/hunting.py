@@ -131,7 +131,7 @@ class Hunt:
     rounds: list[Round] = field(default_factory=list)
     times_tried: Counter[str] = field(default_factory=Counter)
     """How often each fault kind, target, cluster and client was in a run."""
-    fruitful: Counter[str] = field(default_factory=Counter)
+    times_new: Counter[str] = field(default_factory=Counter)
     """How often each fault kind, target, cluster and client was in a run that showed something new."""
     observations: set[str] = field(default_factory=set)
     """The texts of `observations_of` of all rounds."""
@@ -172,7 +172,7 @@ class Hunt:
                 self.note(experiment, outcome)
 
     def draw_predictable(self, seeds: random.Random) -> Experiment:
-        """Draw until an experiment can run and its predictions are short. Raises `UsageFailure` after `MOST_DRAWS`."""
+        """Draw until an experiment can run and be predicted quickly. Raises `UsageFailure` after `MOST_DRAWS`."""
         refusals = Counter[str]()
         for _ in range(MOST_DRAWS):
             described = "a schedule"
@@ -192,7 +192,7 @@ class Hunt:
         generate = dict(self.values["schedule"]["generate"])
         weights = generate.get("weights", {})
         generate["weights"] = {
-            name: weights.get(name, 1.0) * (1 + self.fruitful[name]) / (1 + self.times_tried[name])
+            name: weights.get(name, 1.0) * (1 + self.times_new[name]) / (1 + self.times_tried[name])
             for key in _DRAWN_KEYS
             for name in generate.get(key, ())
         }
@@ -233,7 +233,7 @@ class Hunt:
         self.rounds.append(round_)
         self.observations.update(round_.new)
         self.times_tried.update(round_.drawn)
-        self.fruitful.update(round_.drawn if round_.new else ())
+        self.times_new.update(round_.drawn if round_.new else ())
 
 
 def discoveries(verdict: RunVerdict, clients: Mapping[str, str]) -> Iterator[Discovery]:

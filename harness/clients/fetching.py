@@ -24,7 +24,7 @@ _NO_SUCH_VERSION = re.compile(
     r"|Could not find artifact|ETARGET|unknown revision|No match(?:ing version|  *found for version)"
 )
 """What pip says if a version does not exist, with the existing `versions`, if any; then what Maven, npm and Go say."""
-_MAX_QUOTED_CHARACTERS, _MAX_QUOTED_VERSIONS = 2_000, 3  # in messages: of a program's output, of a registry's list
+_MAX_QUOTED_CHARACTERS, _MAX_QUOTED_VERSIONS = 2_000, 3  # a message quotes the end of an output, the newest versions
 _ANSWER_TIMEOUT_S = 45  # For a registry's answer: Maven itself takes some 20 s.
 _MANAGERS = package_toml(__package__, "managers.toml")
 _REQUIREMENTS: Mapping[str, str] = _MANAGERS.pop("programs")
@@ -60,7 +60,7 @@ def fill_placeholders(
     """A command of a `Manager`, with `{python}` replaced by this interpreter, and other words by these arguments.
 
     `{release}` becomes the version as pip takes it: 2.3 means the newest 2.3.x. `{tags}` becomes build tags of Go for
-    this minor version and all before it, such as `v1_22`. Leave out `version` for a command without these.
+    this minor version and all before it, such as `v1_22`. Leave out `version` for a command without any of these words.
     """
     major, minor = (int(part) for part in [*version.split("."), "0"][:2])
     words = {"package": package, "version": version, "folder": folder, "name": name, "python": sys.executable}

@@ -1,7 +1,7 @@
 """The kinds of clients that produce and consume in a run: what each can do, and how it is started.
 
-A client is written `NAME` or `NAME VERSION`, such as `java 3.9.1`. `librdkafka` without a version is the harness's own
-client, in its process; any other is a process of its own.
+A client is written `NAME` or `NAME VERSION`, such as `java 3.9.1`. `librdkafka` without a version is the in-process
+client; any other is a process of its own.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from kafka_chaos.harness.clients import fetching
 from kafka_chaos.harness.clients.java_client import java_client_configs
 
 IN_PROCESS = "librdkafka"
-OWN = "own"
+USERS_OWN = "own"
 """The name in lanes.json of a user's own client, which the experiment names by its command."""
 _PYTHON_CLIENT = "kafka_chaos.harness.clients.python_client"
 _CLIENT_NAME = re.compile(r"(?P<name>[\w-]+)(?:[ :](?P<version>\d+(?:\.\d+)*))?")
@@ -79,7 +79,7 @@ class ClientKind:
 
 
 def _kind(name: str, manager: str, further_roles: Sequence[str] = (), secured: str = "", **keys: Any) -> ClientKind:
-    """The `ClientKind` of an entry of clients.toml. `secured`: the client whose security keys it has."""
+    """The `ClientKind` of an entry of clients.toml. `secured`: whose security keys it takes; empty: it takes none."""
     keys |= {"roles": (*_COMMON_ROLES, *further_roles), "translate_keys": _KEY_TRANSLATIONS.get(secured)}
     return ClientKind(name=name, manager=fetching.MANAGERS[manager], **keys)
 
@@ -109,9 +109,9 @@ class ChosenClient:
         return cache_home() / "clients" / f"{self.kind.name}-{self.version}-{digest}"
 
     def why_unconfirmed(self) -> str:
-        """Ask the registry whether the version exists; returns why that stays unknown, or "" if the version exists.
+        """Ask the registry whether the version exists; returns why no answer came, or "" if the version exists.
 
-        Raises `UsageFailure` if it does not exist. The usual version and a version that is fetched need no question.
+        Raises `UsageFailure` if it does not exist. The default version and fetched versions are taken to exist.
         """
         if self.version == self.kind.version or self.folder.is_dir():
             return ""
@@ -121,7 +121,7 @@ class ChosenClient:
     def fetch(self, say: Say = lambda _: None) -> Path:
         """Fetch and compile the client, unless it is there; returns its folder. Raises as `fetching.py` says.
 
-        A client of the user's own is its program, whose path is returned.
+        For a user's own client, returns the path of its program.
         """
         if self.own_command:
             return Path(fetching.program_path(self.own_command[0]))
@@ -142,7 +142,7 @@ class ChosenClient:
 
     @property
     def packages(self) -> Path:
-        """The folder from which a program can import this version of a library of Python's. Fetches the client."""
+        """The folder from which a program can import this version of a Python library. Fetches the client."""
         return next(self.fetch().glob("venv/lib/python*/site-packages"))
 
 
@@ -154,12 +154,12 @@ def missing_programs(clients: Iterable[str]) -> dict[str, str]:
 
 
 def parse_client(text: str | Sequence[str]) -> ChosenClient | None:
-    """The client that a text names, or that a command (a sequence of words) starts; None for the harness's own client.
+    """The client that a text names, or that a command (a sequence of words) starts; None for the in-process client.
 
     Raises `UsageFailure`, with the nearest names, if no client has the name.
     """
     if not isinstance(text, str):
-        own = ClientKind(name=OWN, version="", manager=fetching.Manager(), translate_keys=dict)
+        own = ClientKind(name=USERS_OWN, version="", manager=fetching.Manager(), translate_keys=dict)
         return ChosenClient(own, own.version, tuple(text))
     parts = _CLIENT_NAME.fullmatch(text)
     if parts is None or parts["name"] not in KINDS:

@@ -81,7 +81,7 @@ def _checked(values: Mapping[str, Any], located: Callable[[Place, str], str]) ->
 
 
 def _as_written(place: Place, values: Mapping[Any, Any]) -> Place:
-    """The place in the file for a `place` in the checked experiment: a phase's keys may be at the file's top."""
+    """Where the file has an experiment's `place`: keys of its only phase, or of all, may be at the top level."""
     if place[:1] != ("phases",) or len(place) == 1:
         return place
     outer, keys = place[:2], place[2:]
@@ -92,7 +92,7 @@ def _as_written(place: Place, values: Mapping[Any, Any]) -> Place:
 
 
 def dump_experiment(experiment: Experiment, extra: Mapping[str, Any] | None = None) -> str:
-    """The experiment as YAML, followed by the keys of `extra`. Without `extra`, keys with defaults are omitted."""
+    """The experiment as YAML, then the keys of `extra`. If that is None, only keys that differ from their default."""
     yaml = YAML()
     yaml.default_flow_style = False
     buffer = io.StringIO()
@@ -154,7 +154,7 @@ def _plain(node: Any) -> Any:
     if isinstance(node, CommentedMap):
         for key in node:
             if isinstance(key, CommentedKeyMap | CommentedKeySeq):
-                raise TypeError(node.lc.key(key)[0] + 1)
+                raise TypeError(node.lc.key(key)[0] + 1)  # The line, from which `parse_document` makes its message.
         return {_plain(key): _plain(value) for key, value in node.items()}
     if isinstance(node, CommentedSeq):
         return [_plain(value) for value in node]
@@ -162,7 +162,7 @@ def _plain(node: Any) -> Any:
     for plain in (bool, int, float, str):
         if isinstance(node, plain):
             return plain(node)
-    if isinstance(node, TaggedScalar):  # `!!str 3` is a text; another tag is told with the value that is refused.
+    if isinstance(node, TaggedScalar):  # `!!str 3` is a text; other tags are kept, for the message of the refusal.
         return node.value if str(node.tag).endswith(":str") else f"{node.tag} {node.value}"
     return node
 

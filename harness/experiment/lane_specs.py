@@ -13,7 +13,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import DAY_MS
 from kafka_chaos.contract.lane.share import NO_LETTERS, Share, share_group_of
 from kafka_chaos.contract.lane.transactions import Transactional
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, OWN, parse_client
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, USERS_OWN, parse_client
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.known_configs import cleanup_policy_of, lane_settings
 from kafka_chaos.harness.experiment.lives import LifeSpec
@@ -167,7 +167,7 @@ class LaneSpec(Spec):
         cluster = cluster or self._cluster
         common = LaneSpec.model_fields.keys() & {field.name for field in fields(Lane)}
         keys = {name: getattr(self, name) for name in common}
-        client = OWN if isinstance(self.client, tuple) else self.client
+        client = USERS_OWN if isinstance(self.client, tuple) else self.client
         keys |= {"client": None if client == IN_PROCESS else client, "created_late": self.created_at is not None}
         if crashes and self.group is not None:
             keys["group"] = replace(self.group, crashes=self.group.crashes + crashes)

@@ -34,7 +34,7 @@ def running_cluster(
     try:
         options = {"kafka_version": usual_version(settings.get("metadata_mode", ZOOKEEPER)), **settings}
         options.setdefault("metadata_mode", known_version(options["kafka_version"]).modes[0])
-        for key in ("broker_configs", "broker_versions"):
+        for key in ("broker_configs", "broker_versions"):  # A marker has dicts as tuples of items: these can be hashed.
             if key in options:
                 options[key] = dict(options[key])
         spec = ClusterLayout(**options)

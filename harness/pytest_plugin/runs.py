@@ -35,7 +35,7 @@ from kafka_chaos.harness.run.runner import run_experiment
 from kafka_chaos.harness.run.shared_cluster import delete_topics, new_topic_name, restore
 from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle, ProducerHandle
 
-_WIDTH = 150  # characters of the captured output
+_WIDTH = 150  # characters in a line of the captured output
 ProducerFunction = Callable[[ProducerHandle], object]
 ConsumerFunction = Callable[[ConsumerHandle], object]
 
@@ -109,7 +109,7 @@ class Runs:
                     replay=self._pytest_command(experiment),
                     accept_known=self.accept_known,
                     engine=Engine(self.engine),
-                    report=self.engine == Engine.SPARK,
+                    report=self.engine == Engine.SPARK,  # the other engine is for quick runs: a report takes seconds
                 )
             finally:
                 delete_topics(self.cluster, [topic for lane in experiment.lane_specs for topic in lane.topics])
@@ -123,7 +123,7 @@ class Runs:
     def finish(self, *, keep: bool) -> list[str]:
         """Remove the run directories, or `keep` them.
 
-        Returns a line for each lane with accepted defects, and the path of each kept report, or else of the kept run.
+        Returns a line per lane with accepted defects; if kept, also each verified run's report, or else its path.
         """
         if keep:
             return self._notes + [

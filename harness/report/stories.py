@@ -30,7 +30,7 @@ _BY_TIME = attrgetter("ts_ns")
 
 
 class Moment(NamedTuple):
-    """One thing that happened, at a time in nanoseconds, and the client or node that did it, if any (`actor`).
+    """One thing that happened, at a time in nanoseconds. `actor`: a client, a node, `cluster` or `fault`.
 
     `content` by `kind`: `fault`, `cluster`, `log` have a sentence, `request` the request, `sends` and `ends` a row of
     produced/, `reads` a row of consumed/, `takes` a row of deliveries/.
@@ -112,11 +112,11 @@ class _StoryTeller:
     def _nearby_moments(self, case: Case, times: list[int]) -> list[Moment]:
         """What else happened around the `times` of the record's own moments; the nearest comes first."""
         around = list(self._request_moments(case, min(times), max(times)))
-        # A broker that was down truncates its log when it is back, maybe long after: look around the first cut, too.
-        cuts_of_lane = self.timeline.truncations.get(case.lane, {}).items()
-        cuts = [cut for number, truncations in cuts_of_lane if case.partition in (None, number) for cut in truncations]
-        cut_times = [cut.ts_ns for cut in cuts if case.offset is None or cut.offset <= case.offset]
-        times = times + [ts_ns for ts_ns in cut_times if ts_ns > min(times)][:1]
+        # A broker that was down truncates its log when it is back, maybe long after: look around the first truncation.
+        of_lane = self.timeline.truncations.get(case.lane, {}).items()
+        truncations = [one for number, entries in of_lane if case.partition in (None, number) for one in entries]
+        cut_at = [one.ts_ns for one in truncations if case.offset is None or one.offset <= case.offset]
+        times = times + [ts_ns for ts_ns in cut_at if ts_ns > min(times)][:1]
         first, last = min(times) - _MARGIN_NS, max(times) + _MARGIN_NS
 
         def distance(moment: Moment) -> int:

@@ -123,7 +123,7 @@ def run_attached(
         accept_known=accept_known,
         engine=engine,
     )
-    return run.judge(_Stages(run, cluster, admin, breakable, unread).observe, collects=("log",))
+    return run.carry_out(_Stages(run, cluster, admin, breakable, unread).gather_evidence, collects=("log",))
 
 
 def _breakable_cluster(experiment: Experiment, cluster: ClusterAccess, admin: ClusterAdmin) -> AttachedCluster | None:
@@ -156,7 +156,7 @@ class _Stages:
     breakable: AttachedCluster | None
     unread: ConfigurationUnread
 
-    def observe(self) -> None:
+    def gather_evidence(self) -> None:
         if self.unread.configurations or self.unread.untold:
             self.run.events.emit(self.unread)
         run, starts = self.run, dict[str, dict[int, int]]()

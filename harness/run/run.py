@@ -87,14 +87,14 @@ class Run:
         self._spark_starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start")
         self._spark: Future[SparkSession] | None = None
 
-    def judge(self, observe: Callable[[], None], *, collects: tuple[str, ...]) -> RunResult:
-        """Plan, let `observe` gather the evidence (histories and the tables it `collects`), and verify it."""
+    def carry_out(self, gather_evidence: Callable[[], None], *, collects: tuple[str, ...]) -> RunResult:
+        """Plan, `gather_evidence` (histories and the tables that it `collects`), and verify it."""
         verdict: RunVerdict | None = None
         try:
             # `kafka-chaos verify` would take an unlocked directory for the directory of a harness that died.
             with reporting_to(self._tell), self._spark_starter, locked(self.directory.path):
                 self._plan(collects)
-                observe()
+                gather_evidence()
                 complete_history(self.directory.path)
                 verdict = self._verify()
         finally:

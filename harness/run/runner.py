@@ -73,7 +73,7 @@ def run_experiment(
         report=report,
     )
     stages = Stages(run=run, keep=keep, running_cluster=cluster, applications=applications or {})
-    return run.judge(stages.observe, collects=("log", "replicas"))
+    return run.carry_out(stages.gather_evidence, collects=("log", "replicas"))
 
 
 def require_available(experiment: Experiment) -> None:
@@ -100,7 +100,7 @@ class Stages:
     running_cluster: Cluster | None
     applications: Mapping[str, Application]
 
-    def observe(self) -> None:
+    def gather_evidence(self) -> None:
         """Go through all stages, on a cluster that is removed after them unless it ran before."""
         self.run.directory.write_json(TIMINGS_FILE, timings_document(self.run.experiment, self.applications))
         with self.cluster() as cluster, self.request_trace(cluster):
@@ -134,17 +134,17 @@ class Stages:
         self.run.say(f"starting {spec.described}")
         start = time.monotonic()
         directory = self.run.directory
-        started = Cluster(spec, run_id=directory.run_id, keep=self.keep, folder=directory.path / DISKS_FOLDER)
+        own_cluster = Cluster(spec, run_id=directory.run_id, keep=self.keep, folder=directory.path / DISKS_FOLDER)
         try:
-            with started as cluster:
+            with own_cluster as cluster:
                 self._announce(cluster, seconds=time.monotonic() - start)
                 try:
                     yield cluster
                 finally:
                     self.collect_logs(cluster)
         finally:
-            if started.kept and any(node.exists() for node in started.nodes):
-                self.run.events.emit(kept_event(started))
+            if own_cluster.kept and any(node.exists() for node in own_cluster.nodes):
+                self.run.events.emit(kept_event(own_cluster))
 
     @contextmanager
     def request_trace(self, cluster: Cluster) -> Iterator[None]:
@@ -199,7 +199,7 @@ class Stages:
         """
         layout = self.run.experiment.cluster.as_layout()
         without_application = [lane for lane in phase.lanes if lane.lane not in self.applications]
-        # The shortest: no broker may drop a follower from the ISR within a step.
+        # The shortest of all brokers': in a lock-step cut that lasts longer, the follower may have left the ISR.
         lag_time_max = min(broker_timeouts(layout, "replica.lag.time.max.ms")) / 1000
         phase_run = PhaseRun(
             phase.with_added_partitions(),
@@ -251,7 +251,7 @@ class Stages:
         for node in cluster.nodes:
             if node.state()["OOMKilled"]:
                 raise EnvironmentFailure(
-                    f"{node.name} was ended by the kernel, since no memory is left: end other programs"
+                    f"{node.name} was killed by the kernel, since no memory is left (OOM): end other programs"
                 )
         self.run.say("reading the final log and every replica from the brokers' own files")
         stored = [

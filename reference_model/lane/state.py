@@ -82,7 +82,7 @@ class Scope:
         """The number of attempts of each record, in order.
 
         The last record has one attempt less. That suffices (docs/decisions/0012), unless an acknowledged record may get
-        lost: then an idempotent producer may renew its producer epoch. `may_lose`: whether one may, None if not known.
+        lost: then an idempotent producer may renew its producer epoch. `may_lose`: whether it may (None: unknown).
         """
         if lane.acks == "0":
             return (1,) * self.records

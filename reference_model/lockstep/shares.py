@@ -7,7 +7,7 @@ acknowledgement (before it is answered), or because the lock or the session ende
 new leader knows which deliveries have ended, and delivers acquired records again, as if for the first time.
 
 A session lasts as long as its connection. When it ends, the records that the member had acquired are released; these
-deliveries count for the delivery limit, unless the member left in order.
+deliveries count for the delivery limit, unless the member left cleanly.
 
 Sources: KIP-932; KAFKA-17541; `SharePartition`, `InFlightState` and `ShareSessionCache` of Kafka 4.2.
 """
@@ -68,8 +68,8 @@ class InFlight(NamedTuple):
 
 class ShareState(NamedTuple):
     """The state of a share group. `cached`: what the leader of `epoch` has in memory. `persisted`: what the share
-    coordinator has. `start_offset`: the start offset that it tells. `sessions`: the leader epoch of each member's
-    session (`NOBODY` without one). `deeds`: what each member did and learned, in order."""
+    coordinator has. `start_offset`: the group's, as the coordinator reports it. `sessions`: the leader epoch of each
+    member's session (`NOBODY` without one). `deeds`: what each member did and learned, in order."""
 
     epoch: int
     cached: InFlight
@@ -154,7 +154,7 @@ def _acquired_offsets(state: ShareState, member: int | None = None) -> list[int]
 def _delivery_ended(state: ShareState, setup: ShareSetup, offset: int, new_state: str) -> ShareState:
     """The state after a delivery ended and the share coordinator wrote it. At the delivery limit, a record is archived.
 
-    `new_state`: the record's. Only then does the leader advance its start offset, so the coordinator's may be lower.
+    After this write the leader advances its start offset, so the coordinator's may be lower. `new_state`: the record's.
     """
     delivered = state.cached.record_at(offset).deliveries
     if new_state == AVAILABLE and delivered >= setup.delivery_limit:

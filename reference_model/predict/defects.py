@@ -70,8 +70,8 @@ _SAME_EPOCH = (
 def number_anew(state: LaneState, lane: Lane) -> Iterator[Step]:
     """kafkajs-1005: once a send() has to be repeated, each open send() takes the sequence number that is next by then.
 
-    The next number counts the records that have succeeded or are in flight. The leader takes a record whose number it
-    has already for a copy.
+    The next number counts the records that have succeeded or are in flight. The leader treats a record whose number it
+    has already as a duplicate.
     """
     if any(record.status == RETRY for record in state.records):
         log_end = len(state.replicas[state.leader].log)
@@ -84,7 +84,7 @@ def number_anew(state: LaneState, lane: Lane) -> Iterator[Step]:
 def leave_unnumbered(state: LaneState, lane: Lane) -> Iterator[Step]:
     """sarama-3354: a message that the producer is given while it repeats older ones has sequence number 0.
 
-    So has the first message of each producer epoch. The leader takes the new message for a copy of that first one.
+    So has the first message of each producer epoch. The leader treats the new message as a duplicate of that first one.
     """
     log = state.replicas[state.leader].log
     firsts = [offset for offset, value in enumerate(log) if record_of(value) in state.first_records]
@@ -105,7 +105,7 @@ def renew_after_error(state: LaneState, lane: Lane) -> Iterator[Step]:
             yield Action("renew_after_error", record=index), renew_producer_epoch(given_up, index + 1)
 
 
-def return_late(state: LaneState, lane: Lane) -> Iterator[Step]:
+def resend_behind_next(state: LaneState, lane: Lane) -> Iterator[Step]:
     """sarama-2619: a record that has to be sent again comes behind the next record.
 
     Both are in one batch, which the leader takes by the sequence number of its first record. So it appends any record
@@ -142,7 +142,7 @@ def renew_after_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def _send(state: LaneState, lane: Lane, index: int, held_at: Iterable[int | None]) -> Iterator[Step]:
-    """A step per offset in `held_at`: the leader takes the record for a copy of that entry, or appends it if None."""
+    """A step per offset in `held_at`: the leader takes the record as a duplicate of that entry; None: it appends."""
     leader = state.leader
     if state.records[index].attempts == 0 or too_few_in_sync(state, lane, state.replicas[leader]):
         return
@@ -158,7 +158,7 @@ FURTHER_STEPS: Mapping[str, Callable[[LaneState, Lane], Iterator[Step]] | None] 
     "KAFKA-15591": None,
     "kafkajs-1005": number_anew,
     "kafkajs-822": repeat_unanswered,
-    "sarama-2619": return_late,
+    "sarama-2619": resend_behind_next,
     "sarama-3354": leave_unnumbered,
 }
 """For each defect, the steps that it adds to a lane; None if it sets `LaneState.takes_any_first_batch` instead."""

@@ -110,7 +110,7 @@ def still_shown(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, bu
     """
     obeyed = [as_obeyed(lane) for lane in lanes]
     findings = _search(obeyed, forbidden & CHECKS.keys(), scope, budget)
-    _Builder(obeyed[0], None, budget, scope).note(findings)
+    _Builder(obeyed[0], None, budget, scope).note(findings)  # raises if the search ended early
     return frozenset(forbidden & findings.stories.keys())
 
 
@@ -126,7 +126,7 @@ class _Builder:
 
     @property
     def lane_with_faults(self) -> Lane:
-        """The lane, in a lock-step phase with the faults of its steps. They may strike at any moment, since what
+        """The lane; for a lock-step phase, with the faults of its steps. They may strike at any moment, since what
         internal topics and coordinators do is in no fixed order with the steps."""
         return self.lane if self.lockstep is None else replace(self.lane, faults=faults_of_steps(self.lockstep))
 
@@ -304,7 +304,7 @@ def _search(lanes: Sequence[Lane], anomalies: Set[Anomaly], scope: Scope, budget
 def internal_topic(lane: Lane, name: str) -> Lane:
     """An internal topic as a lane with the lane's faults, to find out what its coordinator's log may lose.
 
-    Settings that the lane does not give are the weakest that the harness's clusters have: one replica in sync, but two
+    Settings that the lane does not give are the weakest that the harness's clusters have: min.insync.replicas 1, but 2
     for the state of share groups; unclean elections only for consumer offsets before 0.11.
 
     A fault that hits several brokers at once is in the lane's faults once for each replica. Where the internal topic
@@ -315,7 +315,7 @@ def internal_topic(lane: Lane, name: str) -> Lane:
     configured = {CONSUMER_OFFSETS: lane.consumer_offsets, TRANSACTION_STATE: lane.transaction_state}.get(name)
     usual_min_isr = SHARE_STATE_MIN_ISR if name == SHARE_STATE else 1
     topic = configured or InternalTopic(unclean_leader_election=unclean, min_insync_replicas=usual_min_isr)
-    most_replicas = INTERNAL_REPLICAS if name == SHARE_STATE else lane.replication_factor
+    most_replicas = INTERNAL_REPLICAS if name == SHARE_STATE else lane.replication_factor  # no key sets SHARE_STATE's
     replicas = topic.replication_factor or min(most_replicas, lane.replication_factor)
     further_replicas = max(replicas - lane.replication_factor, 0)
     on_all_replicas = [

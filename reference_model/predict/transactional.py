@@ -102,5 +102,5 @@ VARIANTS: Mapping[str, Callable[[Rules], Rules]] = {
     "KAFKA-5385": lambda rules: replace(rules, commits_incomplete=True),
 }
 """How each defect changes the rules. KAFKA-17754: EndTxn names producer id and epoch. However late it arrives, it
-ends the transaction that these have open then. KAFKA-14402: a record that arrives after its transaction has ended opens
-one that nobody will end. KAFKA-5385: a transaction is committed without records that were given up."""
+ends the transaction that is open under them by then. KAFKA-14402: a record that arrives after its transaction has ended
+opens one that nobody will end. KAFKA-5385: a transaction is committed without records that were given up."""

@@ -3,7 +3,7 @@
 A story's actions are not the steps of a scenario. In a story, a follower fetches when an action says so. In a scenario
 it fetches at once, so a follower that has to stay behind is cut off from its leader before the record is sent. A
 scenario's follower may therefore fetch a record earlier than the story's: before acknowledgements, time-outs and other
-records, none of which depends on whether the follower has the record. After each election and at the end, the brokers'
+records, each still possible once the follower has the record. After each election and at the end, the brokers'
 logs are compared with the story's. So a story is played as it was told, or refused.
 """
 
@@ -125,10 +125,10 @@ class _Writer:
                 offset = self._length_up_to(self.leader, story_offset + 1) - 1
                 text = f"A consumer reads r{record} at offset {offset}"
                 self.steps.append({"expect": text, f"is read at(r{record}, {offset})": True})
-        end = self.story.leader(self.story.end)
-        if end is None or self._story_records(end) != self.story.log(self.story.end, end):
-            raise UnplayableStory(f"{self.story.sentences[-1]} But in the scenario its log differs")
-        self.steps.append({"expect": "The log is the story's", f"log({end})": list(self.logs[end])})
+        last_leader = self.story.leader(self.story.end)
+        if last_leader is None or self._story_records(last_leader) != self.story.log(self.story.end, last_leader):
+            raise UnplayableStory(f"{self.story.sentences[-1]} But in the scenario nobody leads, or its log differs")
+        self.steps.append({"expect": "The log is the story's", f"log({last_leader})": list(self.logs[last_leader])})
         for broker, back in list(self.away.items()):
             if back == "start":
                 self._start(broker)
@@ -175,7 +175,9 @@ class _Writer:
                 self._leave(broker, "pause" if expires else "freeze", back="thaw")
             case "thaw":
                 if self.away.pop(broker, None) != "thaw":
-                    self._refuse_story(step, "scenarios cut a broker off until its session is over")
+                    self._refuse_story(
+                        step, "a scenario's isolated broker comes back only after its session has expired"
+                    )
                 self.steps.append({"thaw": broker})
             case "partition":
                 self._leave(broker, "isolate", back="rejoin")
@@ -199,16 +201,16 @@ class _Writer:
         if step.action.from_socket or step.broker != self.leader or self.away.get(step.broker):
             self._refuse_story(step, "a scenario's producer can't send it there and then")
         record, lane = f"r{step.action.record}", self.story.lane
-        self._cut_behind(number, step)
+        self._cut_lagging_followers(number, step)
         is_answered = lane.acks == "0" or self._is_acknowledged(number, step)
         if lane.idempotence and not is_answered:
-            # An idempotent producer sends until it is answered. It may be answered if consumers may read the record.
+            # An idempotent producer sends until it is answered. What consumers read is committed: it can be answered.
             is_answered = self._is_read_while_led(number, step)
             if not is_answered:
                 self._refuse_story(step, "an idempotent producer sends it again by itself")
         if is_answered:
             producer = "p" if lane.idempotence else f"p{number}"
-            asks = [broker for broker in self.assignment if broker not in self.away]
+            asks = [broker for broker in self.assignment if broker not in self.away]  # for the leader
             sent: dict[str, Any] = {"produce": record, "acks": lane.acks, "producer": producer}
             self.steps.append(sent | ({"idempotent": True} if lane.idempotence else {}) | {"asks": asks})
         else:
@@ -220,7 +222,7 @@ class _Writer:
         elif is_answered:
             self.steps.append({"expect": f"{record} counts as acknowledged", f"is acknowledged({record})": True})
 
-    def _cut_behind(self, number: int, step: StoryStep) -> None:
+    def _cut_lagging_followers(self, number: int, step: StoryStep) -> None:
         """Cut off the followers that are to lack this record, and connect those that fetch it."""
         offset = int(step.action.detail)
         for follower in self.assignment:
@@ -241,7 +243,7 @@ class _Writer:
                     return True
             if later.name in _ELECTIONS and self.story.leader(later.after) == follower:
                 return True
-            if later.name == "append" and later.broker != self.leader:
+            if later.name == "append" and later.broker != self.leader:  # A new leader appends: it need not lag for it.
                 return False
         return False
 
@@ -279,7 +281,7 @@ class _Writer:
         if self.away.get(leader) == "start":
             self._start(leader)
         if self._story_records(leader) != self.story.log(step.after, leader):
-            self._refuse_story(step, "but in the scenario that broker has another log")
+            self._refuse_story(step, "in the scenario that broker has another log")
         self.leader = leader
         self.steps.append({"expect": f"Broker {leader} leads", "leader": leader})
         self._follow()
@@ -320,9 +322,9 @@ class _Writer:
         return [int(name[1:]) for name in self.logs[broker] if name.startswith("r")]
 
     def _length_up_to(self, broker: int, count: int) -> int:
-        """The length of a log up to the last of its first `count` records of the story."""
+        """The length of a broker's log up to and including its `count`-th record of the story; 0 for no record."""
         offsets = [offset for offset, name in enumerate(self.logs[broker]) if name.startswith("r")]
         return offsets[count - 1] + 1 if count else 0
 
     def _refuse_story(self, step: StoryStep, reason: str) -> NoReturn:
-        raise UnplayableStory(f"scenarios can't play this story: “{step.sentence}” {reason}")
+        raise UnplayableStory(f"scenarios can't play “{step.sentence}”: {reason}")

@@ -1,4 +1,4 @@
-"""Actions that no producer takes: late requests arrive, the coordinator writes markers and fails over, logs lose ends.
+"""What no producer does: late requests arrive, the coordinator writes markers and fails over, logs lose their ends.
 
 Sources: KIP-98 (the log of the coordinator is replayed, markers are written again), KIP-588 (a time-out fences).
 
@@ -77,14 +77,14 @@ def fail_over(state: states.State, setup: states.Setup) -> Iterator[Step]:
 
 
 def _with_new_coordinator(state: states.State, setup: states.Setup) -> states.State:
-    """The state with a new coordinator. It writes all markers of prepared transactions: it can't know which exist."""
+    """The state with a new coordinator. If the rules say so, it writes all prepared markers again: some may exist."""
     sent = [
         states.Marker(p, marker_of(state, id)) for id, held in enumerate(state.coordinated) for p in bits(held.unmarked)
     ]
     state = state._replace(late_markers=(*state.late_markers, *sent), coordinator_epoch=state.coordinator_epoch + 1)
     for id, coordinated in enumerate(state.coordinated):
-        is_prepared = coordinated.last_entry.status in PREPARED and setup.rules.writes_markers_again
-        unmarked = coordinated.last_entry.partitions if is_prepared else 0
+        writes_markers = coordinated.last_entry.status in PREPARED and setup.rules.writes_markers_again
+        unmarked = coordinated.last_entry.partitions if writes_markers else 0
         state = state.with_coordinated(id, coordinated._replace(unmarked=unmarked))
     return state
 

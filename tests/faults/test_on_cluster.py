@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.faults.network.packet_filter import chain_name
+from kafka_chaos.faults.network.packet_filter import chain_prefix
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.faults.target import Target
@@ -77,13 +77,13 @@ def test_a_leader_whose_replication_port_is_closed_loses_its_followers_and_gets_
     nodes = hit_by(fault, view)
     fault.inject(view, nodes)
     evidence = proof_of(fault, view).evidence["broker-1"]["packets"]
-    assert set(evidence) == {f"{chain_name(fault)}-in"}
-    assert evidence[f"{chain_name(fault)}-in"] > 0
+    assert set(evidence) == {f"{chain_prefix(fault)}-in"}
+    assert evidence[f"{chain_prefix(fault)}-in"] > 0
     code, listing = nodes[0].execute("iptables", "-w", "-S", "INPUT")
-    assert (code, listing.count(chain_name(fault))) == (0, 1)
+    assert (code, listing.count(chain_prefix(fault))) == (0, 1)
     fault.heal(view, nodes)
     fault.heal(view, nodes)
-    assert chain_name(fault) not in nodes[0].must_execute("iptables", "-w", "-S")
+    assert chain_prefix(fault) not in nodes[0].must_execute("iptables", "-w", "-S")
     admin.await_full_isr([topic])
 
 
@@ -92,6 +92,6 @@ def test_a_broker_cut_off_from_the_others(direction: str, topic: str, view: Clus
     fault = Partition(target=Target.parse("broker:1"), direction=direction)
     nodes = hit_by(fault, view)
     packets = proof_of(fault, view).evidence["broker-1"]["packets"]
-    assert set(packets) == {f"{chain_name(fault)}-{way}" for way in ("in", "out") if direction in ("both", way)}
+    assert set(packets) == {f"{chain_prefix(fault)}-{way}" for way in ("in", "out") if direction in ("both", way)}
     fault.heal(view, nodes)
-    assert chain_name(fault) not in nodes[0].must_execute("iptables", "-w", "-S")
+    assert chain_prefix(fault) not in nodes[0].must_execute("iptables", "-w", "-S")

@@ -10,7 +10,7 @@ import pytest
 
 from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS, FAULT_KINDS
 from kafka_chaos.faults.fault import build
-from kafka_chaos.faults.network.packet_filter import chain_name
+from kafka_chaos.faults.network.packet_filter import chain_prefix
 from kafka_chaos.faults.network.partition import Isolate, PacketLoss, Partition
 from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.faults.registry import describe_evidence, fault_kind, fault_kinds
@@ -83,7 +83,7 @@ def test_what_a_proof_records_is_what_its_kind_can_describe(fault: Any, words: s
     node = cluster.brokers[1]
     for direction in ("in", "out"):
         listing = "Chain\npkts bytes target\n5 300 DROP\n"
-        node.answers[f"iptables -w -nvx -L {chain_name(fault)}-{direction}"] = (0, listing)
+        node.answers[f"iptables -w -nvx -L {chain_prefix(fault)}-{direction}"] = (0, listing)
     fault.inject(cluster, (node,))
     proof = fault.proof(cluster, (node,))
     assert proof.took_effect

@@ -52,7 +52,7 @@ def test_an_error_that_an_interrupt_caused_keeps_no_cluster(monkeypatch: pytest.
 def test_a_broker_that_the_kernel_ended_is_no_violation() -> None:
     node = Mock(state=lambda: {"OOMKilled": True})
     node.name = "broker-2"
-    with pytest.raises(EnvironmentFailure, match="broker-2 was ended by the kernel"):
+    with pytest.raises(EnvironmentFailure, match="broker-2 was killed by the kernel"):
         Stages.collect(Mock(), Mock(nodes=[node]), Mock())
 
 

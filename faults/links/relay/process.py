@@ -1,6 +1,6 @@
 """The process that serves a cluster's links. It gets commands on its standard input (`faults/helper.py`).
 
-When standard input ends, it removes every link, and ends.
+At the end of standard input, the process removes every link and exits.
 """
 
 import json

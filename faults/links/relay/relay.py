@@ -1,4 +1,4 @@
-"""The links of a cluster, one for each node: connections to a node pass its link, with rules and a trace."""
+"""A transparent TCP proxy: connections to a node pass its link, which applies fault rules and traces requests."""
 
 import asyncio
 import itertools
@@ -81,7 +81,7 @@ class Relay:
         self.context.tallies.setdefault(rule.id, Tally(rule))
 
     def lift(self, rule_id: str, *, release: bool) -> None:
-        """Remove a rule. With `release`, the frames that it holds back continue; else their connections are closed."""
+        """Remove a rule. With `release`, frames that it delays continue; the connections of all others are closed."""
         if self.context.tallies.pop(rule_id, None) is None:
             return
         for connection in list(self.connections):

@@ -103,17 +103,17 @@ class ClusterLayout:
         return self.oldest.at_least(version)
 
     def _refusals(self) -> Iterator[str]:
-        """The problems of the layout, a sentence each; later checks rely on earlier checks."""
+        """The problems of the layout, a sentence each. Only the first is raised: later checks rely on earlier ones."""
         mode, brokers = self.metadata_mode, range(1, self.brokers + 1)
         if self.security not in SECURITY_MODES:
             yield f"security: {self.security!r} is not valid: expected {', '.join(SECURITY_MODES)}"
         if mode not in METADATA_MODES:
             yield f"metadata_mode: {mode!r} is not valid: expected {' or '.join(METADATA_MODES)}"
         check_version(self.kafka_version, mode)
-        for broker, number in self.broker_versions.items():
+        for broker, of_broker in self.broker_versions.items():
             if broker not in brokers:
                 yield f"broker_versions: {broker} is not a broker: expected 1 to {self.brokers}"
-            check_version(number, mode)
+            check_version(of_broker, mode)
         if not 1 <= self.brokers <= 9:
             yield f"brokers: {self.brokers} is not valid: expected 1 to 9"
         if self.log_directories not in (1, 2):

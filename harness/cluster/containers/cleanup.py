@@ -118,7 +118,7 @@ def _remove_container(container: Any) -> None:
 
 @contextlib.contextmanager
 def refusals_ignored() -> Iterator[None]:
-    """Suppress the engine's errors that a thing is gone or being removed, does not run, is a zombie or still used."""
+    """Suppress the engine's errors about objects that are gone, being removed, stopped, zombies or still in use."""
     from docker.errors import APIError, NotFound
 
     try:

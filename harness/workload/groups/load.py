@@ -1,6 +1,6 @@
 """The members of one group under load: they join, crash, freeze and leave as planned, and are replaced when they end.
 
-At the end of the load, every member leaves in order.
+At the end of the load, every member leaves cleanly.
 """
 
 import itertools
@@ -87,7 +87,7 @@ class GroupLoad(Readers, ABC):
     def begin(self) -> Self:
         """Start the members, and the thread that checks on them."""
         if isinstance(self.group, Group):
-            # Not for a share group, which tells no assignments that would end the call.
+            # Not for a share group: its members report no assignment, which ends the call `join`.
             self._join_call = self._calls.note_begin(self.lane.lane, self.group_id, "join")
         for slot in range(self.group.members):
             self._start_slot(slot)
@@ -122,7 +122,7 @@ class GroupLoad(Readers, ABC):
         super().drain(end_offsets, timeout=timeout)
 
     def may_read_more(self) -> bool:
-        """Whether `problem` is empty; raises the error of the thread that checks on the members."""
+        """Whether members may still read: the thread runs, and `problem` is empty. Raises the thread's error."""
         return super().may_read_more() and not self.problem
 
     def report_unread(self, problem: str) -> None:
@@ -131,7 +131,7 @@ class GroupLoad(Readers, ABC):
         self.note_problem(problem)
 
     def leave(self) -> None:
-        """Let every member leave in order; a member that does not is killed. No member is replaced any more."""
+        """Let every member leave cleanly; a member that does not is killed. No member is replaced any more."""
         self._worker.end()
         members = [*self._members.values(), *self._former]
         for member in members:
@@ -181,7 +181,7 @@ class GroupLoad(Readers, ABC):
                 self._crash_deadlines[slot] = time.monotonic() + _CRASH_TIMEOUT_S
 
     def _check_members(self) -> None:
-        """Replace members that crashed, were killed by a fault or lost their client; end members that failed."""
+        """Replace members that crashed, were killed by a fault, or whose client failed; end members that failed."""
         for slot, member in list(self._members.items()):
             if member.problem is None:
                 if self._crash_deadlines.get(slot, _NEVER) < time.monotonic():
@@ -192,13 +192,13 @@ class GroupLoad(Readers, ABC):
                 if member.exit_code is None or member.is_down:
                     continue
                 member.join()
-                had_to_crash = self._crash_deadlines.pop(slot, None) is not None
-                if had_to_crash and not member.ended_by_fault:
+                was_ordered_to_crash = self._crash_deadlines.pop(slot, None) is not None
+                if was_ordered_to_crash and not member.ended_by_fault:
                     self.note_change(member.name, "crashes")
                 elif not member.ended_by_fault and member.exit_code != REPLACE_ME:
                     member.note_problem(f"ended unexpectedly, with exit code {member.exit_code}")
                 elif not member.ended_by_fault and self._replaced == _MAX_REPLACED:
-                    member.note_problem("lost its client, as others of its group did again and again")
+                    member.note_problem(f"failed for good, as {_MAX_REPLACED} earlier members of its group did")
                 elif not member.ended_by_fault:
                     self._replaced += 1
             if member.problem is None:

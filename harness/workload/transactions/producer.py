@@ -81,7 +81,7 @@ class TransactionRows:
         self._end(outcome, end_ns=time.monotonic_ns(), error=cause)
 
     def end_unconfirmed(self, error: KafkaError | None = None) -> None:
-        """Note that no answer will confirm the end: the transaction stays open, unless the `error` is final."""
+        """Note that no answer will confirm the end. The row has an `end_ns` only if `error` is not retriable."""
         stays_open = error is None or error.retriable()
         outcome = ABORTED if self._commit_ns is None else IN_DOUBT
         self._end(outcome, end_ns=None if stays_open else time.monotonic_ns(), error=error)
@@ -98,7 +98,7 @@ class TransactionRows:
 
 
 class ProducerLost(Exception):
-    """The producer can't be used any more: it was fenced, failed for good, or is not waited for any longer."""
+    """A call failed: `error` is retriable, asks for an abort (both are handled here), or ends the incarnation."""
 
     def __init__(self, error: KafkaError) -> None:
         self.error = error

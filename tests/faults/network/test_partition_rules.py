@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.faults.fault import Fault
-from kafka_chaos.faults.network.packet_filter import chain_name
+from kafka_chaos.faults.network.packet_filter import chain_prefix
 from kafka_chaos.faults.network.partition import Isolate, PacketLoss, Partition
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster, FakeNode
@@ -35,7 +35,7 @@ def test_the_rules_of_a_fault(fault: Fault, expected: list[str]) -> None:
     cluster = FakeCluster()
     fault.inject(cluster, (cluster.brokers[1],))
     (script,) = (command[2] for command in cluster.brokers[1].commands if command[:2] == ("sh", "-c"))
-    lines = script.replace(chain_name(fault), "CHAIN").splitlines()
+    lines = script.replace(chain_prefix(fault), "CHAIN").splitlines()
     assert [line for line in lines if line.startswith("-A")] == [f"-A CHAIN-{rule}" for rule in expected]
 
 
@@ -70,7 +70,7 @@ def test_all_rules_are_installed_at_once_unless_they_are_there() -> None:
     cluster = FakeCluster()
     fault.inject(cluster, (cluster.brokers[1],))
     (command,) = cluster.brokers[1].commands
-    assert command[2].replace(chain_name(fault), "CHAIN") == (
+    assert command[2].replace(chain_prefix(fault), "CHAIN") == (
         "iptables -w -C INPUT -j CHAIN-in 2>/dev/null || iptables-restore -w --noflush <<'END'\n"
         "*filter\n"
         ":CHAIN-in - [0:0]\n"

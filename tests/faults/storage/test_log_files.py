@@ -134,7 +134,7 @@ def test_a_broker_that_was_down_or_had_no_such_files_is_no_proof(cluster: FakeCl
     fault = fault_of("lost-index", lane="nothing")
     fault.inject(cluster, (node,))
     assert not node.running
-    reason = "broker-1: there was no such file, or the broker had ended before the fault"
+    reason = "broker-1: it had no file to change, or had ended before the fault"
     assert fault.proof(cluster, (node,)).reason == reason
     other = fault_of("lost-index")
     other.inject(cluster, (node,))

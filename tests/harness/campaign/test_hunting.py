@@ -183,7 +183,7 @@ def test_a_hunt_goes_on_where_the_last_one_stopped(
     for _ in range(3):
         hunt, _drawn = hunted(experiment, tmp_path, 1, record)
     again = Hunt.from_file(experiment, record)
-    assert (again.rounds, again.times_tried, again.fruitful) == (hunt.rounds, hunt.times_tried, hunt.fruitful)
+    assert (again.rounds, again.times_tried, again.times_new) == (hunt.rounds, hunt.times_tried, hunt.times_new)
     assert again.observations == {"run"}
     [(found, when, number)] = again.first_discoveries()
     assert (found.name, number) == ("lost_write of librdkafka", 1)

@@ -255,7 +255,7 @@ def test_a_log_that_was_not_read_to_its_end_does_not_appear(tmp_path: Path, monk
     monkeypatch.setattr(attach._Stages, "_load", Mock())
     run = Mock(experiment=parse_experiment(TEXT.format(topic="orders"), "a.yaml"), directory=Mock(path=tmp_path))
     with pytest.raises(KeyboardInterrupt):
-        attach._Stages(run, ClusterAccess(""), Mock(), None, Mock()).observe()
+        attach._Stages(run, ClusterAccess(""), Mock(), None, Mock()).gather_evidence()
     assert list(tmp_path.iterdir()) == []
 
 

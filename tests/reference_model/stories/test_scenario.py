@@ -17,11 +17,11 @@ from tests.reference_model.stories.standard_stories import playable, standard_st
 
 ACKS_1 = Lane(lane="story", acks="1", faults=("kill",))
 REFUSED = {
-    "OUT_OF_ORDER_SEQUENCE_NUMBER.” scenarios have no such step": 10,
-    "is cut off from brokers, metadata and its clients.” scenarios have no such step": 8,
-    "is frozen: the request waits in its socket.” scenarios have no such step": 5,
-    "arrives again: it appends record 0 at offset 1, too.” scenarios have no such step": 4,
-    "a zombie leader, appends record 0 at offset 1.” a scenario's producer can't send it there and then": 3,
+    "OUT_OF_ORDER_SEQUENCE_NUMBER.”: scenarios have no such step": 10,
+    "is cut off from brokers, metadata and its clients.”: scenarios have no such step": 8,
+    "is frozen: the request waits in its socket.”: scenarios have no such step": 5,
+    "arrives again: it appends record 0 at offset 1, too.”: scenarios have no such step": 4,
+    "a zombie leader, appends record 0 at offset 1.”: a scenario's producer can't send it there and then": 3,
 }
 """Why stories of the standard matrix are refused, and how many of its claims."""
 

@@ -107,7 +107,7 @@ def test_one_whose_client_is_lost_again_and_again_has_a_problem(group: Any, monk
     monkeypatch.setattr("kafka_chaos.harness.workload.groups.load._MAX_REPLACED", 2)
     made = group("if number != 1: sys.exit(3)")
     wait_until(lambda: made.problems, "the problem", timeout=30)
-    assert made.problems == ["orders-group-3 lost its client, as others of its group did again and again"]
+    assert made.problems == ["orders-group-3 failed for good, as 2 earlier members of its group did"]
     made.load.raise_error()
 
 
