@@ -26,7 +26,7 @@ demo:
 	@docker/set-up run
 	$(BIN)/kafka-chaos run experiments/$(DEMO).yaml
 
-# Every test of the day, in 6 to 20 minutes by the machine's speed; test-unit, test-spark and test-cluster are its three levels.
+# Every test of the day, in 6 to 12 minutes by the machine's speed; test-unit, test-spark and test-cluster are its three levels.
 test: setup
 	@docker/set-up tests
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow"
