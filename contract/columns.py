@@ -87,7 +87,7 @@ TABLES_OF_GROUPS = ("assignments", "commits")
 """A run with a group or a loop must have these tables, as version 2 of lanes.json demands."""
 TABLES_OF_SHARES = ("deliveries", "share_starts")
 """A run with a share group must have these tables, as version 3 of lanes.json demands."""
-SHARE_GROUP_TABLES = (*TABLES_OF_SHARES, "dead_letters")
+ALL_TABLES_OF_SHARES = (*TABLES_OF_SHARES, "dead_letters")
 """The tables in which share groups' anomalies are found. Without dead_letters/, dead letters are not judged."""
 OUTCOMES = ("ok", "fail", "info")
 """The outcomes of a record for its producer: acknowledged, certainly not written, or unknown."""

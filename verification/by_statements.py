@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from kafka_chaos.contract.columns import SHARE_GROUP_TABLES, TABLES_OF_GROUPS
+from kafka_chaos.contract.columns import ALL_TABLES_OF_SHARES, TABLES_OF_GROUPS
 from kafka_chaos.contract.command.progress import PARTS_OF_VERIFICATION, progress
 from kafka_chaos.contract.lane.families import ANOMALIES_WITH_CAUSE, AnyAnomaly, anomaly_named
 from kafka_chaos.contract.lane.lanes import COMPACT, Lane
@@ -145,7 +145,7 @@ def examine(engine: SqlEngine, run: RunDirectory) -> Examined:
     observed = _observed(engine, run)
     columns = ", ".join(f"`{name}`" for name in _CASE)
     findings = f"SELECT lane, {columns}, cause FROM findings ORDER BY lane, anomaly, {_ORDER}"
-    tables = {"groups": TABLES_OF_GROUPS, "shares": SHARE_GROUP_TABLES}
+    tables = {"groups": TABLES_OF_GROUPS, "shares": ALL_TABLES_OF_SHARES}
     names = [name for family, of_family in tables.items() if family in run.families for name in of_family]
     return Examined(
         facts=facts,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from kafka_chaos.contract.columns import OUTCOMES, SHARE_GROUP_TABLES, TABLES, TABLES_OF_SHARES
+from kafka_chaos.contract.columns import ALL_TABLES_OF_SHARES, OUTCOMES, TABLES, TABLES_OF_SHARES
 from kafka_chaos.contract.lane.groups import COMMIT_OUTCOMES
 from kafka_chaos.contract.lane.share import ACKNOWLEDGEMENTS, share_group_of
 from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, RECORD_KINDS, TRANSACTION_OUTCOMES
@@ -71,7 +71,7 @@ def refuse_stray_rows(engine: SqlEngine, run: RunDirectory) -> None:
     has_transactions, has_shares = "transactions" in run.families, "shares" in run.families
     concerned = {*_HISTORY, *(("transactions", "assignments") if has_transactions else ())}
     concerned |= {"assignments", "commits"} if groups else set()
-    concerned |= {*SHARE_GROUP_TABLES} if has_shares else set()
+    concerned |= {*ALL_TABLES_OF_SHARES} if has_shares else set()
     checks = [
         _among("produced", "outcome", OUTCOMES),
         *(_OF_TRANSACTIONS if has_transactions else ()),

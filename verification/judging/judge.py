@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Trait, Verdict
-from kafka_chaos.contract.columns import SHARE_GROUP_TABLES
+from kafka_chaos.contract.columns import ALL_TABLES_OF_SHARES
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.events import LeaderElected
 from kafka_chaos.contract.lane.families import AnyAnomaly, Cause
@@ -207,7 +207,7 @@ def judge(lane: LaneEvidence) -> LaneVerdict:
     # Tables that show none of the lane's anomalies need not have been read in full.
     needless = set() if lane.lane.transactional is not None else {"replicas"}
     if not (lane.lane.group_anomalies or lane.lane.share):
-        needless |= {"commits", *SHARE_GROUP_TABLES}
+        needless |= {"commits", *ALL_TABLES_OF_SHARES}
     return LaneVerdict(
         lane=lane.lane.lane,
         verdict=Verdict.UNKNOWN if lane.unread.keys() - needless else verdict,

@@ -10,7 +10,7 @@ from itertools import pairwise
 from operator import attrgetter
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.columns import SHARE_GROUP_TABLES, TABLES_OF_GROUPS
+from kafka_chaos.contract.columns import ALL_TABLES_OF_SHARES, TABLES_OF_GROUPS
 from kafka_chaos.contract.events import HighWatermark
 from kafka_chaos.contract.lane.families import ANOMALIES_WITH_CAUSE, RETRY_ANOMALIES, AnyAnomaly, Cause, anomaly_named
 from kafka_chaos.contract.lane.groups import group_of
@@ -118,7 +118,7 @@ def examine(run: RunDirectory) -> tuple[Examined, list[tuple[object, ...]]]:
         explanations = explained(judged, view, causes[lane.lane], idempotent=lane.idempotence)
         findings[lane.lane] = sorted(explanations, key=lambda one: (case_order(one.case), one.cause or ""))
     counted = TABLES_OF_GROUPS if any(lane.groups for lane in run.lanes) else ()
-    counted += SHARE_GROUP_TABLES if any(lane.share for lane in run.lanes) else ()
+    counted += ALL_TABLES_OF_SHARES if any(lane.share for lane in run.lanes) else ()
     examined = Examined(
         facts=facts,
         observed=_observed(findings),
